@@ -15,8 +15,9 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, Wanted, of_scopes
+from .codecs.node import Content, Node, Parts, of_scopes
 from .codecs.onpair.symbols import OnPairTable
+from .codecs.task import ColumnTask
 from .column import CompressedColumn, compress, holds_text
 from .frame import CompressedFrame, compress_frame
 from .index import CompressedIndex
@@ -176,7 +177,7 @@ def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
 
 
 def _compressed(column: ColumnBuffers, like: Content) -> Content:
-    return Content(host.compress([Wanted(column)])[0], like.type, like.stored)
+    return Content(host.compress([ColumnTask(column)])[0], like.type, like.stored)
 
 
 def _nulls(content: Content, like: Content) -> Content:

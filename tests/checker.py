@@ -20,8 +20,9 @@ from cudf_fsst.codecs import host, registry
 from cudf_fsst.codecs.dict import cpu as dictionary
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.node import Node
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.segment import Segment
 from cudf_fsst.codecs.values import cpu as values
@@ -372,7 +373,7 @@ class HostNodes:
     def compress(self, strings: HostStrings, table: SymbolTable | None, tile_size: Any, level: str) -> Node:
         column = ColumnBuffers(pa.large_binary(), strings.rows, strings.null_count, strings=strings)
         options = {"table": table, "tile_size": tile_size, "level": level}
-        return host.compress([Wanted(column, self.codec, options)])[0]
+        return host.compress([ColumnTask(column, self.codec, options)])[0]
 
     def segments(self, compressed: Node) -> list[Segment | Packed]:
         return list(compressed.parts)

@@ -63,7 +63,7 @@ def test_a_first_frame_needs_no_other_kernels(gpu: Gpu, automatic: None) -> None
     with gpu.memory.Lane() as lane:
         options = {"tile_size": "auto", "level": "default"}
         described = [
-            modules["cudf_fsst.codecs.node"].Wanted(gpu.upload(arrow_columns.describe(column)), None, options)
+            modules["cudf_fsst.codecs.task"].ColumnTask(gpu.upload(arrow_columns.describe(column)), None, options)
             for column in columns
         ]
         nodes = modules["cudf_fsst.codecs.device"].compress(described, lane=lane)
@@ -71,7 +71,7 @@ def test_a_first_frame_needs_no_other_kernels(gpu: Gpu, automatic: None) -> None
         lane.synchronize()
         assert needed <= ahead, needed - ahead
         repeated = gpu.upload(arrow_columns.describe(pa.array(["one", "two", None] * ROWS)))
-        wanted = [modules["cudf_fsst.codecs.node"].Wanted(repeated, None, options)]
+        wanted = [modules["cudf_fsst.codecs.task"].ColumnTask(repeated, None, options)]
         (node,) = modules["cudf_fsst.codecs.device"].compress(wanted, lane=lane)
         lane.synchronize()
         assert node.scopes

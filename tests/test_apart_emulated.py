@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated
@@ -95,10 +95,10 @@ def test_columns_are_compressed_apart(device: FakeDevice) -> None:
         pa.array([f"some text, number {i % 321}" for i in range(3000)]),
         pa.array(rng.random(3000)),
     ]
-    wanted = host.compress([Wanted(arrow_columns.describe(column)) for column in columns])
+    wanted = host.compress([ColumnTask(arrow_columns.describe(column)) for column in columns])
     memory, codecs = module("device.memory"), module("codecs.device")
     gpu = Gpu(device)
-    there = [Wanted(gpu.upload(arrow_columns.describe(column))) for column in columns]
+    there = [ColumnTask(gpu.upload(arrow_columns.describe(column))) for column in columns]
     with memory.Apart() as apart:
         with apart.work(beside=True), memory.Lane() as lane:
             nodes = codecs.compress(there, lane=lane)

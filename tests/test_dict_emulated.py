@@ -17,7 +17,8 @@ from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import cpu_merge, launch, plan
-from cudf_fsst.codecs.node import Node, Wanted, of_scopes
+from cudf_fsst.codecs.node import Node, of_scopes
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import plan as fsst_plan
 from cudf_fsst.codecs.text import search
 from cudf_fsst.interop.arrow import from_arrow
@@ -286,7 +287,7 @@ class Whole:
 
     def compress(self, *columns: Sequence[bytes | None], codec: str | None = None, **how: Any) -> list[Node]:
         wanted = [
-            Wanted(ColumnBuffers(pa.string(), len(rows), 0, strings=self.gpu.upload(rows, **how)), codec)
+            ColumnTask(ColumnBuffers(pa.string(), len(rows), 0, strings=self.gpu.upload(rows, **how)), codec)
             for rows in columns
         ]
         with self.gpu.memory.Lane(self.device.stream()) as lane:
@@ -347,7 +348,9 @@ class Whole:
 def of_host(rows: Sequence[bytes | None], codec: str | None = None) -> Node:
     array = pa.array([None if row is None else row.decode() for row in rows], pa.string())
     strings = from_arrow(array)
-    (node,) = host.compress([Wanted(ColumnBuffers(pa.string(), len(rows), array.null_count, strings=strings), codec)])
+    (node,) = host.compress(
+        [ColumnTask(ColumnBuffers(pa.string(), len(rows), array.null_count, strings=strings), codec)]
+    )
     return node
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import search
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
@@ -76,10 +76,10 @@ def operations(device: FakeDevice) -> dict[str, Callable[[], Any]]:
         pa.array([f"some text, number {i * 7919 % 321}" for i in range(ROWS)]),
         pa.array(rng.integers(0, 80, ROWS) / 8),
     ]
-    wanted = host.compress([Wanted(arrow_columns.describe(column)) for column in columns])
+    wanted = host.compress([ColumnTask(arrow_columns.describe(column)) for column in columns])
     memory, codecs, transfer = module("device.memory"), module("codecs.device"), module("device.transfer")
     gpu = Gpu(device)
-    plain = [Wanted(gpu.upload(arrow_columns.describe(column))) for column in columns]
+    plain = [ColumnTask(gpu.upload(arrow_columns.describe(column))) for column in columns]
     parts = [part for node in wanted for part in node.parts]
     stream = device.stream()
 

@@ -11,8 +11,8 @@ import pytest
 
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import registry
-from cudf_fsst.codecs.node import Wanted
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment, Segments
@@ -88,7 +88,7 @@ def test_compress(gpu: Gpu) -> None:
     table = cpu.train(strings[0], ONPAIR)
     there = [ColumnBuffers(pa.string(), one.rows, one.null_count, strings=gpu.upload(one)) for one in strings]
     given = {**options, "table": table}
-    wanted = [Wanted(there[0], "onpair", {**options, "table": None}), Wanted(there[1], None, given)]
+    wanted = [ColumnTask(there[0], "onpair", {**options, "table": None}), ColumnTask(there[1], None, given)]
     with Lane() as lane:
         nodes = device.compress(wanted, lane=lane)
     for node, one, given in zip(nodes, strings, (None, table), strict=True):
@@ -111,7 +111,7 @@ def test_the_smallest_is_chosen(gpu: Gpu) -> None:
     columns = [rows_of(1500), column(digits), column([b"AIR", None, b"SHIP", b"TRUCK"] * 1200), rows_of(5, 2)]
     options = {"tile_size": "auto", "level": "max", "table": None}
     buffers = [ColumnBuffers(pa.string(), one.rows, one.null_count, strings=one) for one in columns]
-    wanted = [Wanted(one, None, options) for one in buffers]
+    wanted = [ColumnTask(one, None, options) for one in buffers]
     expected = host.compress(wanted)
     assert [node.codec for node in expected[:3]] == ["onpair", "fsst", "dict"]
     there = [one._replace(column=replace(one.column, strings=gpu.upload(one.column.strings))) for one in wanted]

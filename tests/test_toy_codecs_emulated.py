@@ -14,8 +14,8 @@ import toy_text
 import toy_values
 from cudf_fsst.buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from cudf_fsst.codecs import registry
-from cudf_fsst.codecs.node import Wanted
 from cudf_fsst.codecs.span import Span
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import cpu, plan, search
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment, Segments
@@ -90,10 +90,10 @@ def test_compress(gpu: Gpu) -> None:
     table = toy_text.ToyTable()
     options = {"tile_size": 256, "level": "default"}
     wanted = [
-        Wanted(buffers(gpu, strings[0]), toy_text.NAME, {**options, "table": None}),
-        Wanted(buffers(gpu, strings[1]), None, {**options, "table": None}),
-        Wanted(buffers(gpu, strings[2]), None, {**options, "table": table}),
-        Wanted(buffers(gpu, strings[3]), "fsst", {**options, "table": None}),
+        ColumnTask(buffers(gpu, strings[0]), toy_text.NAME, {**options, "table": None}),
+        ColumnTask(buffers(gpu, strings[1]), None, {**options, "table": None}),
+        ColumnTask(buffers(gpu, strings[2]), None, {**options, "table": table}),
+        ColumnTask(buffers(gpu, strings[3]), "fsst", {**options, "table": None}),
     ]
     import cudf_fsst.codecs.device as on_device
     from cudf_fsst.device.memory import Lane
@@ -164,7 +164,7 @@ def test_values(gpu: Gpu, kind: Any) -> None:
     there = Buffers(gpu.device)
     column, options = arrow_columns.describe(array), {"table": None, "tile_size": "auto", "level": "default"}
     with Lane() as lane:
-        [node] = on_device.compress([Wanted(there.upload(column), toy_values.NAME, options)], lane=lane)
+        [node] = on_device.compress([ColumnTask(there.upload(column), toy_values.NAME, options)], lane=lane)
     assert {part.codec for parts in node.values for part in parts} == {toy_values.NAME}
     for start, stop in (0, rows), (700, 5001):
         with Lane() as lane:

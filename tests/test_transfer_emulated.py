@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.node import Wanted
 from cudf_fsst.codecs.part import Packed
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
@@ -223,7 +223,7 @@ def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest
     memory: Any = sys.modules["cudf_fsst.device.memory"]
     rng = np.random.default_rng(0)
     wanted = [rng.integers(0, 256, 900 if number % 3 else 300).astype("u4") for number in range(9)]
-    nodes = host.compress([Wanted(arrow_columns.describe(pa.array(values)), "raw") for values in wanted])
+    nodes = host.compress([ColumnTask(arrow_columns.describe(pa.array(values)), "raw") for values in wanted])
     groups: list[int] = []
     real = read.read
 

@@ -12,7 +12,7 @@ import pytest
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.bitpack import launch as bitpack
-from cudf_fsst.codecs.node import Wanted
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.values import plan
 from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
@@ -40,7 +40,7 @@ def some_columns(rows: int, rng: np.random.Generator, *, texts: bool) -> dict[st
 def test_small_buffers_share_memory(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a frame's parts, up to a size, in groups of a limited size; the bytes are the host's."""
     columns = [arrow_columns.describe(array) for array in some_columns(3000, rng, texts=True).values()]
-    uploaded = [Wanted(gpu.upload(column)) for column in columns]
+    uploaded = [ColumnTask(gpu.upload(column)) for column in columns]
     wanted = [on_host.HostCompressor(None, OPTIONS).node(column) for column in columns]
     taken = []
     for small, together in ((0, 4096), (2000, 4096), (1 << 20, 1 << 20)):
@@ -74,7 +74,7 @@ def test_launches_and_waits_of_a_frame(
     costs = []
     for names in ([name for name in columns if not name.endswith("1")], list(columns)):
         some = [columns[name] for name in names]
-        uploaded = [Wanted(gpu.upload(column)) for column in some]
+        uploaded = [ColumnTask(gpu.upload(column)) for column in some]
         gpu.device.launches.clear()
         waits_before = gpu.device.waits
         with gpu.memory.Lane() as lane:
@@ -118,7 +118,7 @@ def test_the_room_is_used_again(
             pa.array(rng.integers(0, 2**62, rows), mask=mask),
         )
     ]
-    wanted = [Wanted(gpu.upload(column), codec) for column in columns]
+    wanted = [ColumnTask(gpu.upload(column), codec) for column in columns]
     with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
         nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
     for node, column in zip(nodes, columns, strict=True):
@@ -145,7 +145,7 @@ def test_divisors_of_gathered_values(
         )
     ]
     with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-        wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
+        wanted = [ColumnTask(gpu.upload(column), "bitpack") for column in columns]
         nodes = on_device().compress(wanted, lane=lane, outbox=outbox)
     divisors = []
     for node, column in zip(nodes, columns, strict=True):
@@ -170,7 +170,7 @@ def test_the_sample_decides_on_a_divisor(
         column = arrow_columns.describe(pa.array(values))
         gpu.device.launches.clear()
         with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
-            (node,) = on_device().compress([Wanted(gpu.upload(column), codec)], lane=lane, outbox=outbox)
+            (node,) = on_device().compress([ColumnTask(gpu.upload(column), codec)], lane=lane, outbox=outbox)
         same_nodes(node, on_host.HostCompressor(codec, OPTIONS).node(column))
         found.append((next(iter(node.values[0])).parameters[2], gpu.device.launches[-3:]))
     assert found[0] == (0, ["bitpack_measure", "bitpack_scan", "bitpack_pack"])
@@ -185,7 +185,7 @@ def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
     columns = [
         arrow_columns.describe(pa.array(rng.integers(0, 99, rows), mask=np.arange(rows) % 7 == i)) for i in range(5)
     ]
-    wanted = [Wanted(gpu.upload(column), "bitpack") for column in columns]
+    wanted = [ColumnTask(gpu.upload(column), "bitpack") for column in columns]
     gpu.device.allocations.clear()
     with gpu.memory.Lane() as lane:
         nodes = on_device().compress(wanted, lane=lane)

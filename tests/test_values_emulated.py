@@ -24,7 +24,8 @@ from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
-from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.frame import compress_frame
@@ -86,11 +87,11 @@ def test_choices_are_logged_as_on_the_host(
     monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
     column = arrow_columns.describe(arrays()[case])
     with caplog.at_level(logging.DEBUG, "cudf_fsst.codecs"):
-        on_host.compress([Wanted(column, None, OPTIONS, "column 'c'")])
+        on_host.compress([ColumnTask(column, None, OPTIONS, "column 'c'")])
         wanted = sorted(caplog.messages)
         caplog.clear()
         with gpu.memory.Lane() as lane:
-            on_device().compress([Wanted(gpu.upload(column), None, OPTIONS, "column 'c'")], lane=lane)
+            on_device().compress([ColumnTask(gpu.upload(column), None, OPTIONS, "column 'c'")], lane=lane)
     assert sorted(caplog.messages) == wanted
     assert all("column 'c'" in message for message in wanted)
     assert bool(wanted) == (case != "strings")
@@ -123,7 +124,7 @@ def test_stages_are_ranges(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.memory.Lane, "synchronize", closed)
     columns = [gpu.upload(arrow_columns.describe(arrays()[case])) for case in ("strings", "int32 with nulls")]
     with gpu.memory.Lane() as lane:
-        on_device().compress([Wanted(column, None, OPTIONS) for column in columns], lane=lane)
+        on_device().compress([ColumnTask(column, None, OPTIONS) for column in columns], lane=lane)
     assert {"measure", "encode", "compact"} == set(seen)
     assert not opened
 

@@ -13,7 +13,8 @@ import pytest
 
 from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
-from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.values import cpu
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
@@ -140,7 +141,7 @@ def waits() -> Any:
 def compress_one(column: ColumnBuffers, codec: str | None, lane: Any, outbox: Any = None) -> Node:
     """Compress a column in GPU memory."""
     node: Node
-    (node,) = on_device().compress([Wanted(column, codec, OPTIONS)], lane=lane, outbox=outbox)
+    (node,) = on_device().compress([ColumnTask(column, codec, OPTIONS)], lane=lane, outbox=outbox)
     return node
 
 

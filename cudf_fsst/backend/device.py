@@ -15,9 +15,10 @@ from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.contract import Table
-from ..codecs.node import Content, Node, Wanted, check_codec, is_strings
+from ..codecs.node import Content, Node, check_codec, is_strings
 from ..codecs.part import Part
 from ..codecs.span import Span
+from ..codecs.task import ColumnTask
 from ..codecs.text import search
 from ..codecs.text.segment import Segment
 from ..interop import cudf
@@ -90,7 +91,7 @@ class DeviceBackend:
                     with naming(one.what):
                         buffers, kind, stored = self.interop.describe(one.data, opened, **options)
                         check_codec(one.codec, kind)
-                    wanted.append(Wanted(buffers, one.codec, one.strings, one.what))
+                    wanted.append(ColumnTask(buffers, one.codec, one.strings, one.what))
                     types.append((kind, stored))
             gpu.ahead.start("strings" if any(is_strings(one.column.type) for one in wanted) else "values")
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
@@ -346,7 +347,7 @@ class DeviceBackend:
         """Compress an array of unsigned integers."""
         column = ColumnBuffers(kind, values.size, values=values.data.ptr, itemsize=values.itemsize, owners=(values,))
         with _gpu().Lane() as lane:
-            return _gpu().codecs.compress([Wanted(column)], lane=lane)[0]
+            return _gpu().codecs.compress([ColumnTask(column)], lane=lane)[0]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
         """Character positions of each segment's row blocks; the GPU is waited for once."""

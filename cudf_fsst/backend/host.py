@@ -15,8 +15,9 @@ from ..codecs import host
 from ..codecs.contract import Table
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
-from ..codecs.node import Content, Node, Wanted, check_codec
+from ..codecs.node import Content, Node, check_codec
 from ..codecs.span import Span
+from ..codecs.task import ColumnTask
 from ..codecs.text import cpu as text
 from ..codecs.text import search
 from ..codecs.text.choose import codec_of
@@ -55,14 +56,14 @@ class HostBackend:
                     buffers, kind, stored = self.interop.describe(one.data, lenient=one.lenient)
                 check_codec(one.codec, kind)
                 with ENCODE:
-                    [node] = host.compress([Wanted(buffers, one.codec, one.strings, one.what)])
+                    [node] = host.compress([ColumnTask(buffers, one.codec, one.strings, one.what)])
                 made.append(Content(node, kind, stored))
         log_made(asked, made)
         if index is None:
             return made, None
         with naming("the index"):
             notes, levels = self.interop.describe_index(index)
-            nodes = host.compress([Wanted(buffers, what="the index") for buffers, _ in levels])
+            nodes = host.compress([ColumnTask(buffers, what="the index") for buffers, _ in levels])
         return made, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
 
     def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
@@ -187,7 +188,7 @@ class HostBackend:
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""
         column = ColumnBuffers(kind, values.size, values=values, itemsize=values.itemsize)
-        return host.compress([Wanted(column)])[0]
+        return host.compress([ColumnTask(column)])[0]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
         """Character positions of each segment's row blocks."""

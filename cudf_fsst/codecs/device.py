@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, cuda_rows
 from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
-from .node import Node, Parts, Wanted, is_signed, of_validity
+from .node import Node, Parts, is_signed, of_validity
 from .registry import of_text, string_names, texts
 from .span import Span
+from .task import ColumnTask
 from .text import cuda as text
 from .text import search
 from .text.segment import Segment
@@ -50,7 +52,7 @@ __all__ = [
 ]
 
 
-def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
+def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None = None) -> list[Node]:
     """Compress columns, all at once.
 
     Parameters
@@ -69,10 +71,10 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
         the number of the column.
     """
     values: list[fixed.StreamTask] = []
-    strings: list[dictionary.ColumnTask] = []
+    strings: list[ColumnTask] = []
     for number, one in enumerate(columns):
         try:
-            _collect(one.column, one, one.codec, values, strings)
+            _collect(one, values, strings)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]
             raise
@@ -101,7 +103,7 @@ def compress(columns: Sequence[Wanted], *, lane: Lane, outbox: Outbox | None = N
 
 
 def _compress_named(
-    tasks: Mapping[int, tuple[TextCodec, dictionary.ColumnTask]], lane: Lane, outbox: Outbox | None
+    tasks: Mapping[int, tuple[TextCodec, ColumnTask]], lane: Lane, outbox: Outbox | None
 ) -> dict[int, Node]:
     """Columns of strings by the codecs of text that are named for them, those of one codec together."""
     made: dict[int, Node] = {}
@@ -110,12 +112,12 @@ def _compress_named(
         wanted = [fsst.TextTask(task.strings, **task.options) for task in own.values()]
         (found,) = waits.run(lane, text.steps(of_text(name), wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
-            made[i] = Node(task.kind, task.strings.rows, task.strings.null_count, segments=tuple(segments))
+            made[i] = Node(task.column.type, task.strings.rows, task.strings.null_count, segments=tuple(segments))
     return made
 
 
 def _compress_smallest(
-    tasks: Mapping[int, dictionary.ColumnTask], others: int, lane: Lane, outbox: Outbox | None
+    tasks: Mapping[int, ColumnTask], others: int, lane: Lane, outbox: Outbox | None
 ) -> dict[int, Node]:
     """Columns of strings, each scope by a dictionary or by the codec of text that is expected to be smallest."""
     if not tasks:
@@ -130,7 +132,7 @@ def _compress_smallest(
 
 
 def _compress_long(
-    asked: Sequence[dictionary.ColumnTask],
+    asked: Sequence[ColumnTask],
     values: Sequence[fixed.StreamTask],
     others: int,
     lane: Lane,
@@ -159,7 +161,7 @@ def _compress_long(
 
 
 def _choose(
-    asked: Sequence[dictionary.ColumnTask], lane: Lane, outbox: Outbox | None
+    asked: Sequence[ColumnTask], lane: Lane, outbox: Outbox | None
 ) -> tuple[list[dictionary.DictColumn], waits.Steps | None]:
     """Columns of strings, with their scopes that may have a dictionary; and FSST for all, if it has begun."""
     if not any(task.may_have for task in asked):
@@ -289,23 +291,19 @@ def _halves(column: ColumnBuffers) -> tuple[int | None, ...]:
     return (0, 1) if column.itemsize == 16 else (None,)
 
 
-def _collect(
-    column: ColumnBuffers,
-    of: Wanted,
-    codec: str | None,
-    values: list[fixed.StreamTask],
-    strings: list[dictionary.ColumnTask],
-) -> None:
+def _collect(task: ColumnTask, values: list[fixed.StreamTask], strings: list[ColumnTask]) -> None:
     """Everything that a column consists of, in the order in which `_build` takes it."""
+    column, codec = task.column, task.codec
     if column.strings is not None:
         if codec not in (None, *string_names()):
             raise ValueError(f"codec {codec!r} does not take strings, only {string_names()} do")
         # Without rows there are no buffers, wherever they would be.
-        some = column.strings if isinstance(column.strings, DeviceStrings) else DeviceStrings(0, 0, 0, 4)
-        strings.append(dictionary.ColumnTask(column.type, some, codec, of.strings, of.what))
+        if not isinstance(column.strings, DeviceStrings):
+            task = task._replace(column=replace(column, strings=DeviceStrings(0, 0, 0, 4)))
+        strings.append(task)
     if _has_validity(column):
         bits = fixed.StreamSource.bitmap(column.validity, column.validity_offset, column.rows)
-        values.append(fixed.StreamTask(bits, what=of_validity(of.what)))
+        values.append(fixed.StreamTask(bits, what=of_validity(task.what)))
     if halves := _halves(column):
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
         if codec in string_names() and not nested:
@@ -317,10 +315,10 @@ def _collect(
         plan.candidates(itemsize, floats=floats, codec=own)  # refuses what does not fit
         for half in halves:
             source = fixed.StreamSource(column.values, column.rows + nested, itemsize, half, *nulls)
-            values.append(fixed.StreamTask(source, floats, signed and half != 0, own, of.what))
+            values.append(fixed.StreamTask(source, floats, signed and half != 0, own, task.what))
     inner = None if pa.types.is_dictionary(column.type) else codec  # what the user wants is for the codes
     for child in column.children:
-        _collect(child, of, inner, values, strings)
+        _collect(task._replace(column=child, codec=inner), values, strings)
 
 
 def _build(column: ColumnBuffers, streams: Iterator[Parts], strings: Iterator[Node]) -> Node:

@@ -17,9 +17,10 @@ from ..naming import What
 from .bitmap import rebased
 from .chosen import Chosen, Selected, chosen, numbers_of
 from .dict import cpu as dictionary
-from .node import Node, Parts, Wanted, is_signed, is_strings, of_validity
+from .node import Node, Parts, is_signed, is_strings, of_validity
 from .registry import string_names
 from .span import Span
+from .task import ColumnTask
 from .text import cpu as text
 from .text import search
 from .values import cpu as fixed
@@ -32,9 +33,9 @@ _ROOM_DIVISOR = 8
 _COMPARED_ROWS = 1 << 17
 
 
-def compress(columns: Sequence[Wanted]) -> list[Node]:
+def compress(columns: Sequence[ColumnTask]) -> list[Node]:
     """Compress columns."""
-    return [HostCompressor(one.codec, one.strings, one.what).node(one.column) for one in columns]
+    return [HostCompressor(one.codec, one.options, one.what).node(one.column) for one in columns]
 
 
 def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:

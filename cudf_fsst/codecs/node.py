@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from ..arrow_types import child_types, plain
-from ..buffers import ColumnBuffers
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
@@ -195,26 +193,6 @@ def of_scopes(kind: Any, scopes: Sequence[Node]) -> Node:
 def dictionary_of(kind: Any, itemsize: int) -> Any:
     """The type of a scope with a dictionary, of strings of a type, whose codes have so many bytes."""
     return pa.dictionary({1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}[itemsize], kind)
-
-
-class Wanted(NamedTuple):
-    """What is to be compressed, and how.
-
-    Attributes
-    ----------
-    column : ColumnBuffers
-    codec : str or None
-        What the user wants for the leaves (of categoricals for the codes); None: the best on a sample.
-    strings : mapping
-        Options of strings: ``table``, ``tile_size``, ``level``.
-    what : str, callable or None
-        What the log calls it.
-    """
-
-    column: ColumnBuffers
-    codec: str | None = None
-    strings: Mapping[str, Any] = MappingProxyType({})
-    what: What = None
 
 
 def check_codec(codec: str | None, kind: Any) -> None:

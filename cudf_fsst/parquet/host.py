@@ -18,8 +18,9 @@ from ..backend import HostBackend
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import plan
-from ..codecs.node import Content, Node, Wanted, check_codec
+from ..codecs.node import Content, Node, check_codec
 from ..codecs.registry import DICTIONARIES
+from ..codecs.task import ColumnTask
 from ..frame import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns
@@ -160,7 +161,7 @@ class HostReader:
                     values = values.cast(dtype.pyarrow_dtype)  # Parquet has no date64, and no seconds
                 array, stored = encode_arrow(values, dtype)
                 check_codec(codec, array.type)
-                [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
+                [node] = host.compress([ColumnTask(arrow_columns.describe(array), codec, self._strings)])
                 columns[place] = Content(node, array.type, stored)
         return Compressed(columns, self._index(table) if first and self._levels else None, table.num_rows * first)
 
@@ -170,7 +171,7 @@ class HostReader:
         node = dictionary.compress_coded(column.coded, empty.type, codec=codec, **self._strings)
         if node is None:
             array, stored = encode_arrow(column.strings(), dtype)
-            [node] = host.compress([Wanted(arrow_columns.describe(array), codec, self._strings)])
+            [node] = host.compress([ColumnTask(arrow_columns.describe(array), codec, self._strings)])
         return Content(node, empty.type, stored)
 
     def _index(self, table: Any) -> CompressedIndex:

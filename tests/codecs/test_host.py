@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cudf_fsst.arrow_types import has_offsets
 from cudf_fsst.buffers import ColumnBuffers
 from cudf_fsst.codecs import host
-from cudf_fsst.codecs.node import Node, Wanted
+from cudf_fsst.codecs.node import Node
+from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.interop import arrow_columns
 
@@ -73,7 +74,7 @@ def _many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compressed(array: Any) -> Node:
-    (node,) = host.compress([Wanted(arrow_columns.describe(array))])
+    (node,) = host.compress([ColumnTask(arrow_columns.describe(array))])
     return node
 
 

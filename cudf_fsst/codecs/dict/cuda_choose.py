@@ -28,7 +28,7 @@ _TOGETHER = 64
 _JOB_WORDS = 10
 
 
-class Wished(NamedTuple):
+class SampledColumn(NamedTuple):
     """A column that may have dictionaries; `named`: the user wants them; `chars`: of ``fsst.cuda_room.chars_of``."""
 
     strings: DeviceStrings
@@ -117,7 +117,7 @@ class _Sampling:
         self.counts = lane.fetch(counts_at, _COUNTS * len(scopes), np.int64)
 
 
-def scopes(columns: Sequence[Wished], lane: Lane) -> Generator[None, None, list[list[SampledScope]]]:
+def scopes(columns: Sequence[SampledColumn], lane: Lane) -> Generator[None, None, list[list[SampledScope]]]:
     """The scopes of columns of at least one row (docs/format.md, section 7).
 
     Of columns that `named` dictionaries nothing is sampled.
@@ -252,7 +252,7 @@ class Carried:
         return every
 
 
-def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: JobTables) -> None:
+def _find_begins(columns: Sequence[SampledColumn], cuts: Sequence[_Cuts], tables: JobTables) -> None:
     grids, fields = list[int](), list[int]()
     for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
         wide, size, count = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes), own.segments + 1
@@ -263,7 +263,7 @@ def _find_begins(columns: Sequence[Wished], cuts: Sequence[_Cuts], tables: JobTa
 
 
 def _sample_again(
-    columns: Sequence[Wished], found: list[list[SampledScope]], numbers: Sequence[int], lane: Lane
+    columns: Sequence[SampledColumn], found: list[list[SampledScope]], numbers: Sequence[int], lane: Lane
 ) -> Generator[None, None, None]:
     """Sample the scopes of columns some of whose segments have no rows."""
     scopes = [(i, k) for i in numbers for k in range(len(found[i]))]

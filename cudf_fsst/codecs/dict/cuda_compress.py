@@ -7,21 +7,18 @@ the values of all dictionaries are gathered and go through FSST, as do the scope
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
-from ...naming import What
-from ..contract import TextCodec
 from ..fsst import cuda_compress as fsst
 from ..fsst.cuda_reading import scratch_limit
 from ..node import Node, Parts, dictionary_of, of_scopes
-from ..registry import DICTIONARIES, is_text
-from ..text.choose import codec_of, codecs_of
+from ..task import ColumnTask
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack
@@ -34,49 +31,6 @@ _ROWS_PER_BYTE = 32
 _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 2 << 20
 #: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
 _LONG_ROWS = 24
-
-
-class ColumnTask(NamedTuple):
-    """A column to compress, and how.
-
-    Attributes
-    ----------
-    kind : pyarrow.DataType
-    strings : DeviceStrings
-    codec : str or None
-        That of text, or of dictionaries; None: the smaller one, for each scope.
-    options : mapping
-        ``table``, ``tile_size``, ``level``.
-    what : str, callable or None
-        What the log calls it.
-    """
-
-    kind: Any
-    strings: DeviceStrings
-    codec: str | None = None
-    options: Mapping[str, Any] = {}
-    what: What = None
-
-    @property
-    def text(self) -> TextCodec:
-        """The codec of text for it, or for the values of its dictionaries."""
-        return codec_of(self.codec, self.options.get("table"))
-
-    @property
-    def texts(self) -> tuple[TextCodec, ...]:
-        """The codecs of text of which each scope without a dictionary gets the smallest."""
-        return codecs_of(self.codec, self.options.get("table"), self.options.get("level", "default"))
-
-    @property
-    def may_have(self) -> bool:
-        """Whether a scope may have a dictionary."""
-        plain = self.options.get("table") is not None or is_text(self.codec)
-        return not plain and plan.eligible(self.strings.rows, named=self.named)
-
-    @property
-    def named(self) -> bool:
-        """Whether the user wants dictionaries."""
-        return self.codec == DICTIONARIES.NAME
 
 
 @dataclass
@@ -179,13 +133,14 @@ def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane)
     list of DictColumn
     """
     columns = [DictColumn(task, nbytes) for task, nbytes in zip(tasks, chars, strict=True)]
-    wished = [column for column in columns if column.task.may_have]
-    if not wished:
+    candidates = [column for column in columns if column.task.may_have]
+    if not candidates:
         return columns
     found = yield from cuda_choose.scopes(
-        [cuda_choose.Wished(column.task.strings, column.task.named, column.chars or 0) for column in wished], lane
+        [cuda_choose.SampledColumn(column.task.strings, column.task.named, column.chars or 0) for column in candidates],
+        lane,
     )
-    for column, scopes in zip(wished, found, strict=True):
+    for column, scopes in zip(candidates, found, strict=True):
         column.take(scopes)
     return columns
 
@@ -358,7 +313,7 @@ def plain_tasks(columns: Sequence[DictColumn]) -> list[fsst.TextTask]:
 def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> Generator[Node, None, None]:
     """The nodes of columns; `plain`: what has become of `plain_tasks`."""
     for column in columns:
-        kind, rows = column.task.kind, column.task.strings.rows
+        kind, rows = column.task.column.type, column.task.strings.rows
         if not column.dictionaries:
             segments = tuple(next(plain))
             yield Node(kind, rows, column.task.strings.null_count, segments=segments)

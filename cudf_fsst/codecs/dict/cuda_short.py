@@ -22,10 +22,11 @@ from ...device.waits import Steps, together
 from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
 from ..node import Parts
+from ..task import ColumnTask
 from ..text import plan as fsst_plan
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
-from .cuda_compress import ColumnTask, DictColumn, DictionaryScope, dictionaries, gather_values, plain_tasks, seldom
+from .cuda_compress import DictColumn, DictionaryScope, dictionaries, gather_values, plain_tasks, seldom
 from .cuda_pack import code_tasks, pack, validity_task
 
 #: Uncompressed bytes of a call all of whose columns are short: its work fits the memory rule as it is.
@@ -79,7 +80,7 @@ class Short:
     ) -> None:
         self.columns = [DictColumn(task, limit) for task, limit in zip(tasks, limits, strict=True)]
         self._lane, self._outbox, self._others_nbytes = lane, outbox, others_nbytes
-        self._wished = [column for column in self.columns if column.task.may_have]
+        self._candidates = [column for column in self.columns if column.task.may_have]
         self._samples: cuda_choose.Samples | None = None
         self._fsst: Steps | None = None  # has begun
         self._searches: list[cuda_find.Numbered] = []
@@ -92,7 +93,7 @@ class Short:
     def steps(self) -> Steps:
         """Compress all columns, but for codes, which come back to `take`; the segments of `plain_tasks`."""
         try:
-            self._samples = cuda_choose.Samples([column.task.strings for column in self._wished], self._lane)
+            self._samples = cuda_choose.Samples([column.task.strings for column in self._candidates], self._lane)
             if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
                 self._begin()
             yield
@@ -121,7 +122,7 @@ class Short:
     def tasks(self) -> Sequence[fixed.StreamTask]:
         """Codes and validity of columns that are expected to have a dictionary."""
         assert self._samples is not None
-        for column, found in zip(self._wished, self._samples.found(), strict=True):
+        for column, found in zip(self._candidates, self._samples.found(), strict=True):
             column.take([found])
         if self._fsst is None:
             if any(column.most for column in self.columns):
