@@ -17,7 +17,8 @@
 //
 // Invariant: whatever the codes, nothing outside the row, the staged codes and the wanted characters is touched. Starts and lengths are
 // clamped to `codes_nbytes`, and a row takes no more than its bytes.
-#include "fsst_tiles.cuh"
+#include "fsst.cuh"
+#include "text_tiles.cuh"
 
 #define ROW_NBYTES (TILE + DECODE_ROW_EXTRA_NBYTES)  // a tile and the misalignment of its place in memory
 

@@ -1,5 +1,5 @@
 // FSST encode: characters of segments -> codes. Stages 2 to 5 of the pipeline (stage 1, the symbol table, is made before). A launch
-// takes a wave or many (fsst_compress.cuh): the segments of many short columns, or one of a long column.
+// takes a wave or many (text_compress.cuh): the segments of many short columns, or one of a long column.
 //
 // fsst_encode   Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it
@@ -25,7 +25,8 @@
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
 // that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's place in global memory, or in one that is free,
 // and fetches it back at the end. Once its codes fill the tile's size the tile is raw and the lane stops.
-#include "fsst_compress.cuh"
+#include "fsst.cuh"
+#include "text_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + ENCODE_ROW_EXTRA_WORDS)
 static_assert(ENCODE_ROW_EXTRA_WORDS == 3, "what the window reads ahead");

@@ -14,7 +14,7 @@
 // smallest key is the fewest codes and, of these, the longest symbol. An entry of a state holds the key's lower bits for each
 // length. Where no symbol has that length it is NO_MATCH, 31.99 codes: places eight bytes apart differ by 16 at most, so that loses
 // against the escape, and needs no test. Keys of places behind the tile's end are never used but with NO_MATCH.
-#include "fsst_compress.cuh"
+#include "text_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + 1)
 #define COST_UNIT (1u << COST_SHIFT)

@@ -22,7 +22,7 @@
 // Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, and places of bits to the piece and its overhang.
 #include "fsst_match.cuh"
-#include "fsst_tiles.cuh"
+#include "text_tiles.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900

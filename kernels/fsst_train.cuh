@@ -1,7 +1,7 @@
 // What training has at every level: where the scope of a table lies, and its sample.
 #pragma once
 
-#include "fsst_compress.cuh"
+#include "text_compress.cuh"
 
 // What the host makes a SymbolTable of: symbols and their lengths.
 struct TrainedTable {

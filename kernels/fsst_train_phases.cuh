@@ -1,6 +1,7 @@
 // Training of symbol tables: what one thread block (fsst_train.cu) and a cluster of them (fsst_train_cluster.cu) have in common.
 #pragma once
 
+#include "fsst.cuh"
 #include "fsst_train.cuh"
 
 #define CODES 512  // 0 to 255 are escaped bytes, 256 and up symbols

@@ -12,7 +12,7 @@
 //
 // Whatever the codes, nothing outside the codes, the warp's room and the wanted characters is touched: lengths and starts of tiles are
 // clamped, and a group has 8 symbols of 16 bytes at most. A damaged tile moves what is behind it in the piece.
-#include "fsst_tiles.cuh"
+#include "text_tiles.cuh"
 #include "onpair.cuh"
 
 #define GROUP 8

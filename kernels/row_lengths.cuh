@@ -1,7 +1,7 @@
 // Packed row lengths (docs/format.md, section 3), as kernels read them.
 #pragma once
 
-#include "fsst.cuh"
+#include "text.cuh"
 
 #define ROWS_PER_LANE (ROW_BLOCK / 32)
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text import plan
 from cudf_fsst.codecs.text.segment import Segment
 from emulation.device import FakeDevice, emulated
@@ -72,7 +73,7 @@ class Gpu:
 def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
-    monkeypatch.setattr(launch, "row_grid", lambda *_: 1)  # small columns too have runs of row blocks
+    monkeypatch.setattr(text_launch, "row_grid", lambda *_: 1)  # small columns too have runs of row blocks
     device = FakeDevice(emulator, request.param)
     with emulated(device, "text") as cuda:
         yield Gpu(device, cuda)
@@ -210,7 +211,7 @@ def take_in_a_way(
     way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
 ) -> list[DeviceStrings]:
     """All but the first two with the kernels for many rows, however few there are."""
-    from cudf_fsst.codecs.fsst import cuda_gather, cuda_reading, cuda_take
+    from cudf_fsst.codecs.text import cuda_gather, cuda_reading, cuda_take
     from cudf_fsst.device.memory import Lane
 
     with pytest.MonkeyPatch.context() as patch, Lane() as lane:
@@ -224,7 +225,7 @@ def take_in_a_way(
         if way in ("few", "few do not fit"):
             return cuda_take.take(columns, rows, lane=lane)
         if way in ("whole", "pieces"):
-            patch.setattr(launch, "TAKE_ROWS", 0)
+            patch.setattr(text_launch, "TAKE_ROWS", 0)
             launches = len(gpu.device.launches)
             found = cuda_gather.take(columns, rows, lane=lane, order=order_of(rows))
             assert not rows.size or {"gather_chars", "gather_rows"} & set(gpu.device.launches[launches:])

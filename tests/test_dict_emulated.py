@@ -519,7 +519,7 @@ def test_rows_of_which_most_are_wanted(
     windows: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All values are decoded, and codes are taken: short values are spelled, others gathered."""
-    gather: Any = importlib.import_module("cudf_fsst.codecs.fsst.cuda_gather")
+    gather: Any = importlib.import_module("cudf_fsst.codecs.text.cuda_gather")
     monkeypatch.setattr(gather, "_TILE_COST", 1.0)
     if windows:
         read: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_read")

@@ -11,6 +11,7 @@ from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.launch import PIECE_TILES
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
@@ -52,8 +53,8 @@ def room_for(segments: list[Segment]) -> int:
     for segment in segments:
         lengths = segment.section("tile_lengths").astype(np.int64) + 1
         total += sum(
-            -(-int(lengths[first : first + launch.PIECE_TILES].sum()) // 16) * 16
-            for first in range(0, lengths.size, launch.PIECE_TILES)
+            -(-int(lengths[first : first + PIECE_TILES].sum()) // 16) * 16
+            for first in range(0, lengths.size, PIECE_TILES)
         )
     return total
 

@@ -13,6 +13,7 @@ from cudf_fsst.buffers import DeviceStrings
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
@@ -115,7 +116,7 @@ def test_pieces_a_warp(
     noise = rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes()
     strings = column([*text(rng, SEGMENT), noise, *text(rng, SEGMENT // 2)])
     segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
-    monkeypatch.setattr(launch, "decode_pieces", lambda *_: pieces)
+    monkeypatch.setattr(text_launch, "decode_pieces", lambda *_: pieces)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
     host = gpu.cuda.to_host(segments)
     for start, stop in [

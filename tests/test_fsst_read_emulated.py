@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch
-from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text import cpu, launch
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
@@ -44,7 +43,7 @@ def test_take_by_a_view(step: int, gpu: Gpu, rng: np.random.Generator) -> None:
 
 def test_several_columns_in_one_call(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same rows: all, or a range; one launch for all that share a tile size, one wait for a range."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.text import cuda_read
     from cudf_fsst.device.memory import Lane
 
     gpu.device.order = "random"
@@ -88,7 +87,7 @@ def test_any_range(
     gpu: Gpu,
 ) -> None:
     """Of few rows, too, in the way of many."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.text import cuda_read
 
     strings = column([*(rows * copies), b"end"])
     start, stop = sorted(edge % (strings.rows + 1) for edge in edges)
@@ -103,7 +102,7 @@ def test_any_range(
 @pytest.mark.parametrize("nulls", [False, True])
 def test_whole_segments(nulls: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges that are read without a wait, and validity by itself."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.text import cuda_read
     from cudf_fsst.device.memory import Lane
 
     rows: list[bytes | None] = list(text(rng, 4 * SEGMENT))
@@ -142,7 +141,7 @@ def test_whole_segments(nulls: bool, gpu: Gpu, rng: np.random.Generator, monkeyp
 @pytest.mark.parametrize("way", WAYS)
 def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Whatever the order of the rows; and the same through host memory where they are few."""
-    from cudf_fsst.codecs.fsst import cuda_take
+    from cudf_fsst.codecs.text import cuda_take
     from cudf_fsst.device.memory import Lane
 
     gpu.device.order = "random"
@@ -210,7 +209,7 @@ def test_take_any_rows(
 
 def test_waits_and_launches_of_a_take(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """One wait, however many columns there are, and two launches, or one for few rows."""
-    from cudf_fsst.codecs.fsst import cuda_take
+    from cudf_fsst.codecs.text import cuda_take
     from cudf_fsst.device.memory import Lane
 
     columns = [column(rows) for rows in several(rng, 1500)[:3]]
@@ -230,7 +229,8 @@ def test_what_a_column_keeps(gpu: Gpu, rng: np.random.Generator, monkeypatch: py
     """Descriptors and tables are made once for `Segments`, and not for another device or other launch choices."""
     import pickle
 
-    from cudf_fsst.codecs.fsst import cuda_kernels, cuda_reading
+    from cudf_fsst.codecs.fsst import cuda_kernels
+    from cudf_fsst.codecs.text import cuda_reading
 
     strings = column(list(text(rng, 2 * SEGMENT)))
     segments = Segments(gpu.cuda.to_device(cpu.compress(strings)))

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch, lifted
+from cudf_fsst.codecs.fsst import lifted
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, search
+from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from cudf_fsst.codecs.text.segment import Segment, Segments
@@ -398,7 +399,7 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
-    from cudf_fsst.codecs.fsst import cuda_reading
+    from cudf_fsst.codecs.text import cuda_reading
 
     gpu.device.order = order
     rows = mixed(rng, 8 * SEGMENT, nulls=True)
@@ -419,7 +420,7 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 
 
 def test_a_segment_too_large(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst.codecs.fsst import cuda_reading
+    from cudf_fsst.codecs.text import cuda_reading
 
     rows = [b"a", b" ".join(text(rng, 9 * SEGMENT)), b"b"]
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)))))
@@ -502,7 +503,7 @@ def test_no_rows_and_no_characters(gpu: Gpu) -> None:
 @pytest.mark.parametrize("nulls", [False, True])
 def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     """Without decoding."""
-    from cudf_fsst.codecs.fsst import cuda_read
+    from cudf_fsst.codecs.text import cuda_read
     from cudf_fsst.device.memory import Lane
 
     rows = mixed(rng, 3 * SEGMENT, nulls=nulls)
@@ -531,7 +532,7 @@ def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
 def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong answers are fine; touching other memory is not, and the sanitizers watch."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(launch, "decode_pieces", lambda *_: 1 << seed % 3)
+    monkeypatch.setattr(text_launch, "decode_pieces", lambda *_: 1 << seed % 3)
     gpu.emulator.schedule = SCHEDULES[seed % 3]
     for _ in range(5):
         rows = mixed(rng, int(rng.integers(1, 30_000)), nulls=True)

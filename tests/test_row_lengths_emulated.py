@@ -7,6 +7,7 @@ import pytest
 
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.part import align
+from cudf_fsst.codecs.text import launch as text
 from cudf_fsst.codecs.text import row_lengths
 from emulation.conftest import emulator
 from fsst_gpu import Gpu, gpu
@@ -24,7 +25,7 @@ _gigabytes = [
 @pytest.mark.parametrize("wide", [False, True])
 def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
     """Of any number of bits; the characters are never touched."""
-    module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
+    module = gpu.emulator.load("row_lengths.cu", {name: f"{value}u" for name, value in text.DEFINES.items()})
     take = gpu.emulator.load("fsst_take.cu", {name: f"{value}u" for name, value in launch.DEFINES.items()})
     buffer, u32, u64 = gpu.emulator.buffer, np.uint32, np.uint64
     cases = [rng.integers(0, 2**bits, int(rng.choice([1, 255, 256, 257, 5000]))) + bits for bits in range(20)]
@@ -40,7 +41,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         rows, units, begin = lengths.size, lengths.size // 256 + 1, 13
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
-        view = np.zeros(1, launch.SEGMENT_VIEW)
+        view = np.zeros(1, text.SEGMENT_VIEW)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
         places, words = launch.found_places(0, 1), buffer(4 * units)
         found_at = buffer(8 * places.end)
@@ -101,23 +102,23 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             module.launch("locate_edges", 1, 256, (there[0], edges, u64(2), begins))
             np.testing.assert_array_equal(begins.read(np.int64), offsets[[first, last]])
         # Chosen rows: where they lie, and offsets, by take_measure and by fsst_take, which has no characters to decode.
-        groups = -(-rows // launch.TAKE_ROWS)
+        groups = -(-rows // text.TAKE_ROWS)
         places, sums, totals = buffer(8 * rows), buffer(8 * groups), buffer(np.zeros(5, np.uint64))
         view["row_begin"], view["row_end"], view["char_begin"], view["char_end"] = 0, rows, 0, offsets[-1]
         there[0].write(view.view(np.uint8))
-        chosen = np.zeros(1, launch.TAKE_COLUMN)
+        chosen = np.zeros(1, text.TAKE_COLUMN)
         chosen["segments"], chosen["segment_count"] = there[0].address, 1
         chosen["groups"], chosen["totals"] = sums.address, totals.address
-        near = offsets[-1] < 1 << launch.PLACE_BITS
+        near = offsets[-1] < 1 << text.PLACE_BITS
         chosen["places"] = places.address if near else 0
         numbers = buffer(np.arange(rows, dtype=np.uint64))
         columns = buffer(chosen.view(np.uint8))
-        take.launch("take_measure", (groups, 1), launch.TAKE_THREADS, (columns, numbers, u64(rows)))
+        take.launch("take_measure", (groups, 1), text.TAKE_THREADS, (columns, numbers, u64(rows)))
         if near:
-            found_places, long = places.read(np.uint64), (1 << 64 - launch.PLACE_BITS) - 1
-            np.testing.assert_array_equal(found_places & u64((1 << launch.PLACE_BITS) - 1), offsets[:-1])
-            np.testing.assert_array_equal(found_places >> u64(launch.PLACE_BITS), np.minimum(lengths, long))
-        np.testing.assert_array_equal(sums.read(np.int64), offsets[:-1][:: launch.TAKE_ROWS])
+            found_places, long = places.read(np.uint64), (1 << 64 - text.PLACE_BITS) - 1
+            np.testing.assert_array_equal(found_places & u64((1 << text.PLACE_BITS) - 1), offsets[:-1])
+            np.testing.assert_array_equal(found_places >> u64(text.PLACE_BITS), np.minimum(lengths, long))
+        np.testing.assert_array_equal(sums.read(np.int64), offsets[:-1][:: text.TAKE_ROWS])
         chars, nulls, tiles, most, done = totals.read(np.int64)
         assert (chars, nulls, done) == (offsets[-1], 0, groups)
         assert offsets[-1] // 256 <= tiles <= offsets[-1] // 256 + rows

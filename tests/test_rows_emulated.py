@@ -117,7 +117,8 @@ def test_kept_with_a_column(gpu: Gpu, rng: np.random.Generator) -> None:
 
 def test_rounds(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is short, segments are answered one after another, or not at all."""
-    from cudf_fsst.codecs.fsst import cuda_reading, cuda_rows
+    from cudf_fsst.codecs.fsst import cuda_rows
+    from cudf_fsst.codecs.text import cuda_reading
 
     rows = mixed(rng, 5 * SEGMENT)
     machine = machines()[0]

@@ -18,7 +18,6 @@ NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts())}
 _PUBLIC = "`SymbolTable` and `OnPairTable` are public names, which an argument has as its type"
 _TUNING = "launch choices are those of FSST's kernels"
 _QUESTIONS = "of the codecs of text only FSST searches its codes on a GPU"
-_READERS = "what reads text on a GPU is in this folder until kernels/fsst.cuh is split: its kernels include that file"
 _ROOMS = "columns that FSST compresses share their samples, workspace and waits with those that may have dictionaries"
 _PACKED = "kernels for dictionaries read codes as bitpack packs them, which no other codec does so fast"
 _RAW = "what the others are measured against, and what labels are stored as"
@@ -29,12 +28,8 @@ FOLDERS_LEFT = {
     "joining": ({"fsst", "onpair"}, _PUBLIC),
     "autotune": ({"fsst"}, _TUNING),
     "cli": ({"fsst"}, _TUNING),
-    "backend.device": ({"fsst"}, _READERS),
-    "codecs.device": ({"fsst"}, f"{_READERS}; {_QUESTIONS}"),
-    "codecs.device_read": ({"fsst"}, _READERS),
-    "codecs.text.cuda": ({"fsst"}, _READERS),
-    "codecs.onpair.launch": ({"fsst"}, f"{_READERS}, and read the views that its kernels do"),
-    "codecs.dict.cuda_read": ({"fsst"}, _READERS),
+    "codecs.device": ({"fsst"}, f"{_ROOMS}; {_QUESTIONS}"),
+    "codecs.text.cuda": ({"fsst"}, "a task to compress is that of FSST's pipeline"),
     "codecs.dict.cuda_choose": ({"fsst"}, _ROOMS),
     "codecs.dict.cuda_compress": ({"fsst"}, _ROOMS),
     "codecs.dict.cuda_merge": ({"fsst"}, _ROOMS),

@@ -222,7 +222,7 @@ class DeviceBackend:
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
         """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
-        from ..codecs.fsst import cuda_take
+        from ..codecs.text import cuda_take
 
         with self.current(), _gpu().Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)

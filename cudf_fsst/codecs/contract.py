@@ -273,7 +273,7 @@ class HostTextCodec(Protocol):
 class DeviceTextCodec(Protocol):
     """The GPU side of a codec of text: what the readers of text on a GPU do not do for all.
 
-    Kernels read segments as `SegmentView` of kernels/fsst.cuh describes them. One that `ENCODES` also has
+    Kernels read segments as `SegmentView` of kernels/text.cuh describes them. One that `ENCODES` also has
 
     * ``compress(tasks, lane=lane, outbox=None)``: a generator that pauses where a size is waited for. `tasks` have
       ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, with the bytes that the host
@@ -310,4 +310,8 @@ class DeviceTextCodec(Protocol):
 
     @property
     def TAKES(self) -> bool:
-        """Whether fsst_take.cu decodes its tiles. Else rows are taken of what is decoded."""
+        """Whether its kernels take rows by number, decoding the tiles that they touch.
+
+        Then there is ``take_kernel(name)`` for ``take_few``, ``take_measure`` and ``fsst_take``, which are launched as
+        ``text/cuda_take.py`` says. Else rows are taken of what is decoded.
+        """

@@ -23,13 +23,13 @@ from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
 from .fsst import cuda_match, cuda_rows
-from .fsst import cuda_read as fsst_read
 from .fsst.cuda_room import chars_of
 from .node import Node, Parts, is_signed, of_validity
 from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text import cuda_read as text_read
 from .text import search
 from .text.segment import Segment
 from .values import cuda as fixed
@@ -253,7 +253,7 @@ def validity(node: Node, *, lane: Lane) -> Any:
         return None
     if node.scopes:
         return coded.validity(node, lane=lane)
-    return fsst_read.validity(node.segments, lane=lane)
+    return text_read.validity(node.segments, lane=lane)
 
 
 def count(node: Node, *, lane: Lane) -> Any:

@@ -19,9 +19,9 @@ from ..lazy import kept_with
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
 from .dict import cuda_read as dictionary
-from .fsst import cuda_gather, cuda_reading
-from .fsst import cuda_read as fsst
 from .node import Node, is_strings
+from .text import cuda_gather, cuda_reading
+from .text import cuda_read as text_read
 from .text.segment import Segments
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
@@ -68,7 +68,7 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
         As `read`.
     """
     if len(nodes) == 1 and nodes[0].segments:  # decompressed segment by segment
-        strings = fsst.receive(nodes[0].segments, stream=lane.given)
+        strings = text_read.receive(nodes[0].segments, stream=lane.given)
         return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
     made: list[ColumnBuffers] = []
     with Inbox(lane) as inbox:
@@ -341,7 +341,7 @@ class _ColumnsReader:
         start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
         if coded:
             return dictionary.read(nodes, lane=lane, start=start, stop=stop)
-        return fsst.read(segments, lane=lane, start=start, stop=stop)
+        return text_read.read(segments, lane=lane, start=start, stop=stop)
 
     def _descend(self, lists: Sequence[_List]) -> None:
         """Ask for the values of lists, once their offsets say which."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cudf_fsst.codecs.fsst.launch import defines
+from cudf_fsst.codecs.text.launch import defines
 from cudf_fsst.device.kernels import kernel
 
 from . import ToyTable

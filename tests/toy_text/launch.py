@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cudf_fsst.codecs.fsst.launch import defines
+from cudf_fsst.codecs.text.launch import defines
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 
 #: Of a codec in the package it is a file's name in ``kernels/``.

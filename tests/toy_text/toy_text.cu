@@ -1,5 +1,5 @@
 // The toy codec of text: a thread decodes a tile.
-#include "fsst_tiles.cuh"
+#include "text_tiles.cuh"
 
 // block: any number of threads. grid: as fsst_decode.
 extern "C" __global__ void toy_decode(const SegmentView* segments, const u32* first_units, u32 segment_count, u32,

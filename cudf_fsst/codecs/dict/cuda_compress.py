@@ -16,9 +16,9 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ..fsst import cuda_compress as fsst
-from ..fsst.cuda_reading import scratch_limit
 from ..node import Node, Parts, dictionary_of, of_scopes
 from ..task import ColumnTask
+from ..text.cuda_reading import scratch_limit
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack

@@ -16,11 +16,10 @@ from ...device.memory import DeviceInts, Lane, device_attributes, pinned
 from ...lazy import kept_with
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
-from ..fsst import cuda_gather, cuda_reading, cuda_take
-from ..fsst import cuda_read as fsst
 from ..node import Node, is_strings
 from ..text import cpu as fsst_cpu
-from ..text import search
+from ..text import cuda_gather, cuda_reading, cuda_take, search
+from ..text import cuda_read as text_read
 from ..text.choose import codec_of
 from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
@@ -74,7 +73,7 @@ def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Diction
     """The values of scopes with a dictionary, and what keeps them; a few short ones are decoded once."""
     values = [_segments(scope.children[0]) for scope in scopes]
     new = [i for i, segments in enumerate(values) if segments.original.few is None]
-    found = dict(zip(new, fsst.read([values[i] for i in new], lane=lane) if new else (), strict=True))
+    found = dict(zip(new, text_read.read([values[i] for i in new], lane=lane) if new else (), strict=True))
     some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
     _keep_few([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
@@ -178,7 +177,7 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     Raises
     ------
     ValueError
-        As `cudf_fsst.codecs.fsst.cuda_read.read`.
+        As `cudf_fsst.codecs.text.cuda_read.read`.
     """
     every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
     made: list[DeviceStrings] = []
@@ -194,9 +193,9 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
             nbytes += own
         elif shares:
             (one,) = shares  # no two neighbours are without a dictionary
-            made += fsst.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
+            made += text_read.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
         else:
-            made += fsst.read([()], lane=lane)
+            made += text_read.read([()], lane=lane)
     if together:
         made += _read(together, lane)
     return made
@@ -343,10 +342,10 @@ def _masks(shares: Sequence[_Share], lane: Lane) -> None:
         scope = share.scope
         if is_strings(scope.type):
             if share.whole:
-                share.mask, share.null_count = fsst.validity(scope.segments, lane=lane), scope.null_count
+                share.mask, share.null_count = text_read.validity(scope.segments, lane=lane), scope.null_count
                 share.chars = scope.chars_nbytes
             else:
-                (share.strings,) = fsst.read([scope.segments], lane=lane, start=share.start, stop=share.stop)
+                (share.strings,) = text_read.read([scope.segments], lane=lane, start=share.start, stop=share.stop)
                 share.mask, share.null_count = share.strings.owners[2], share.strings.null_count
                 share.chars = share.strings.owners[1].size
             continue
@@ -394,7 +393,7 @@ def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
 def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
     """Rows of a scope without a dictionary."""
     if share.strings is None:
-        fsst.read_into(_segments(share.scope), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+        text_read.read_into(_segments(share.scope), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
         return
     strings = share.strings
     lane.copy(to.chars, strings.chars, to.limit)
@@ -471,7 +470,7 @@ def _null_segment(lane: Lane) -> Segment:
 
 
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
-    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.fsst.cuda_gather.take`."""
+    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
     count, there = int(rows.size), None

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...device.memory import device_attributes
+from ..text.launch import Shape
 from . import TILE_SIZE, launch
 from .cuda_compress import compress, train
 from .cuda_kernels import choices, get_kernel
@@ -21,6 +22,7 @@ __all__ = [
     "decode_shape",
     "decode_table",
     "kernels",
+    "take_kernel",
     "train",
 ]
 
@@ -30,7 +32,7 @@ TAKES = True
 ENCODES = True
 
 
-def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> launch.Shape:
+def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Shape:
     """See `contract.DeviceTextCodec`."""
     del tables_nbytes
     attributes, how = device_attributes(), choices(tile_size)
@@ -46,6 +48,11 @@ def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: i
 def decode_kernel(tile_size: int) -> Any:
     """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_decode", "fsst_decode", tile_size)
+
+
+def take_kernel(name: str) -> Any:
+    """See `contract.DeviceTextCodec`."""
+    return get_kernel("fsst_take", name)
 
 
 def kernels(step: str) -> Iterator[Callable[[], object]]:

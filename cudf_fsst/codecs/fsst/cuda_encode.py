@@ -15,6 +15,7 @@ import numpy as np
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
 from ...profiling import COMPACT, ENCODE
+from ..text import launch as text_launch
 from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, get_kernel
@@ -82,7 +83,7 @@ def encode(lane: Lane, kind: Kind, waves_at: int, groups: int, most_tiles: int, 
         threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
         grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
         arguments = *arguments, _u32(per_group)
-    pieces = blocks(most_tiles, launch.PIECE_TILES)
+    pieces = blocks(most_tiles, text_launch.PIECE_TILES)
     # One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
     grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // groups))
     lane.launch(kernel, (grid, groups), threads, arguments, shared)
@@ -92,7 +93,7 @@ def encode(lane: Lane, kind: Kind, waves_at: int, groups: int, most_tiles: int, 
 def compact(lane: Lane, kind: Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
-    grid = blocks(blocks(most_tiles, launch.PIECE_TILES), launch.COMPACT_PIECES)
+    grid = blocks(blocks(most_tiles, text_launch.PIECE_TILES), launch.COMPACT_PIECES)
     lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
 

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...device.memory import Lane, current_device, device_attributes
+from ..text import launch as text_launch
+from ..text.cuda_reading import Reading, reading_of
 from ..text.search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
 from ..text.segment import Segment, Segments
 from ..text.values import LONGEST, words_of
 from . import NAME, launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round
-from .cuda_reading import Reading, reading_of
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -220,7 +221,7 @@ class _MatchCall:
         """Addresses of a round's descriptors."""
         layout, first = self.layout, one.group.start
         return (
-            _u64(self.image + layout.views_at + first * launch.SEGMENT_VIEW.itemsize),
+            _u64(self.image + layout.views_at + first * text_launch.SEGMENT_VIEW.itemsize),
             _u64(self.image + layout.search_views_at + first * launch.SEARCH_VIEW.itemsize),
         )
 
@@ -278,8 +279,8 @@ class _MatchCall:
         views, search_views = self._segments(one)
         self.lane.launch(
             get_kernel("fsst_values" if kernel.startswith("match_values") else "fsst_match", kernel),
-            launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
-            launch.ROW_THREADS,
+            text_launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
+            text_launch.ROW_THREADS,
             (
                 views,
                 search_views,

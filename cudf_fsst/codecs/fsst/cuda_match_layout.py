@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from ...device.memory import Workspace, device_attributes
 from ..part import align
+from ..text import cuda_reading
+from ..text import launch as text_launch
+from ..text.cuda_reading import Reading
 from ..text.layout import ROW_BLOCK
 from ..text.search import Automaton
-from . import cuda_reading, launch
-from .cuda_reading import Reading
+from . import launch
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
+_TABLE = (text_launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Tables of a round: what the second dimension of a grid may be.
 _TABLES_MAX = 65535
@@ -77,7 +79,7 @@ class MatchLayout:
         view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
         chars, self.shifts = view["chars"].astype(np.int64), view["tile_shift"].astype(np.int64)
         self.tiles = -(-chars >> self.shifts)
-        self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
+        self.words = -(-self.tiles // text_launch.PIECE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
         tables = reading.tables if states or decodes else reading.tables[:0]
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
@@ -152,7 +154,7 @@ class MatchLayout:
                 attributes["shared_per_multiprocessor"],
             )
             warps = attributes["multiprocessors"] * shape.resident
-            pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
+            pieces = text_launch.decode_pieces(total // text_launch.PIECE_TILES, warps)
             units = -(-tiles // (shape.threads * pieces))
             name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if shape.staged else "_large")
             launches.append(Launch(name, 1 << shift, shape, pieces, place, int(units.sum())))
@@ -225,7 +227,7 @@ class Prepared:
         self._addresses = np.concatenate(
             [
                 np.arange(layout.tables_at, layout.tables_end, 8),
-                layout.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
+                layout.views_at + text_launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
                 *(
                     self.machines + launch.WORD * np.arange(fields * i + 1, fields * (i + 1))
                     for i in range(len(machines))

@@ -15,6 +15,7 @@ from ...buffers import DeviceStrings
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes, pinned
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ..text import launch as text_launch
 from ..text import plan
 from ..text.layout import LEVELS, ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..text.segment import Segment
@@ -108,7 +109,7 @@ class RoomColumn(NamedTuple):
     def slot_nbytes(self) -> tuple[int, int, int]:
         """Bytes of a slot, of its pieces' lengths (and places, in a pool) and of its tiles' lengths."""
         tiles = self.tile_limit
-        pieces, tile_lengths = tiles // launch.PIECE_TILES, tiles * (1 if self.tile_size <= 256 else 2)
+        pieces, tile_lengths = tiles // text_launch.PIECE_TILES, tiles * (1 if self.tile_size <= 256 else 2)
         return self.pool or tiles * self.tile_size, (8 if self.pool else 4) * pieces, tile_lengths
 
     @property

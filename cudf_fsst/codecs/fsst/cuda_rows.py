@@ -11,14 +11,16 @@ import numpy.typing as npt
 from ...automata import RowAutomaton
 from ...device.memory import Lane, Workspace, current_device, device_attributes
 from ..part import align
+from ..text import cuda_reading
+from ..text import launch as text_launch
+from ..text.cuda_reading import Reading, reading_of
 from ..text.layout import ROW_BLOCK
 from ..text.segment import Segment
-from . import NAME, cuda_reading, launch
+from . import NAME, launch
 from .cuda_kernels import get_kernel
-from .cuda_reading import Reading, reading_of
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
+_TABLE = (text_launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Automata whose launches are kept with a column.
 _KEPT = 8
@@ -175,7 +177,7 @@ class _Prepared:
         self.first_rows = work.reserve(_FIRST_ROW_NBYTES * max(one.tiles for one in self.rounds))
         addresses = [
             np.arange(self.tables_at, self.tables_end, 8),
-            self.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE,
+            self.views_at + text_launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE,
         ]
         self._addresses = np.concatenate(addresses) // 8
 
@@ -215,7 +217,7 @@ class _Prepared:
                 attributes["shared_per_multiprocessor"],
             )
             warps = attributes["multiprocessors"] * shape.resident
-            pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
+            pieces = text_launch.decode_pieces(total // text_launch.PIECE_TILES, warps)
             units = -(-tiles // (shape.threads * pieces))
             launches.append(_Launch(1 << shift, shape, pieces, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
@@ -237,7 +239,7 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
     first_rows, entries, restarts = (image + at for at in (prepared.first_rows, prepared.entries, prepared.restarts))
     for one in prepared.rounds or ():
         first, count = one.group.start, _u32(one.group.stop - one.group.start)
-        views = _u64(image + prepared.views_at + first * launch.SEGMENT_VIEW.itemsize)
+        views = _u64(image + prepared.views_at + first * text_launch.SEGMENT_VIEW.itemsize)
         rows_views = _u64(image + prepared.rows_views_at + first * launch.ROWS_VIEW.itemsize)
         lane.zero(first_rows, _FIRST_ROW_NBYTES * one.tiles)
         lane.launch(
@@ -255,8 +257,8 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
         )
         lane.launch(
             get_kernel("fsst_rows_lift", "fsst_rows_starts"),
-            launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
-            launch.ROW_THREADS,
+            text_launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
+            text_launch.ROW_THREADS,
             (
                 views,
                 rows_views,

@@ -14,6 +14,7 @@ from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import kept_with
 from ...profiling import MEASURE
+from ..text import launch as text_launch
 from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
@@ -103,8 +104,8 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     exported = _train(room) if room.scopes else None
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
-        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
-        launch.ROW_THREADS,
+        text_launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
+        text_launch.ROW_THREADS,
         (views, _u32(columns), _u64(row_blocks)),
     )
     lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
@@ -278,7 +279,7 @@ def pack_rows(room: Room, views: Sequence[PackView], lane: Lane) -> None:
     row_blocks = views[-1].first_row_block + blocks(views[-1].rows, ROW_BLOCK)
     lane.launch(
         get_kernel("row_lengths", "row_lengths_pack"),
-        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
-        launch.ROW_THREADS,
+        text_launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
+        text_launch.ROW_THREADS,
         (_u64(room.packs_at), _u32(len(views)), _u64(row_blocks)),
     )

@@ -1,4 +1,4 @@
-"""What the host must know to launch the FSST kernels: shared constants, table layouts, descriptors, launch shapes.
+"""What the host must know to launch the FSST kernels: constants, table layouts, views, launch shapes.
 
 Needs no GPU and no CuPy, so that the emulated kernels are launched by the same rules.
 """
@@ -6,21 +6,21 @@ Needs no GPU and no CuPy, so that the emulated kernels are launched by the same 
 from __future__ import annotations
 
 from array import array
-from collections import namedtuple
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...lazy import kept_with
-from ..part import ALIGNMENT, align
+from ..part import align
+from ..text import launch as text
 from ..text import values
-from ..text.layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from ..text.launch import PIECE_TILES, ROW_THREADS, Shape, all_u64
+from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
-from ..text.segment import Segment
 from . import train, train_max
 from .automaton import COST_SHIFT, MAX_STATES, automaton
 from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
@@ -29,29 +29,19 @@ from .tuning import DEFAULT
 #: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
 #: the ten files of the FSST paper.
 PAIR_MULTIPLIER = 0x6BFF
-#: Threads that sum up the lengths before a row.
-LOCATE_LANES = 8
-#: Rows of a thread block of fsst_take.cu, and its threads; symbol tables it keeps in shared memory; bits of a place.
-TAKE_ROWS, TAKE_THREADS = 224, 256
+#: Symbol tables that a thread block of fsst_take.cu keeps in shared memory.
 TAKE_TABLES = 4
-PLACE_BITS = 40
-#: Rows of a thread block of fsst_gather.cu, and as many threads.
-GATHER_ROWS = 256
 #: Constants compiled into the kernels.
 DEFINES = {
-    "TILE_BLOCK": TILE_BLOCK,
-    "ROW_BLOCK": ROW_BLOCK,
+    **text.DEFINES,
     "HASH_SLOTS": HASH_SLOTS,
     "HASH_SHIFT": HASH_SHIFT,
     "HASH_MULTIPLIER": HASH_MULTIPLIER,
     "PAIR_MULTIPLIER": PAIR_MULTIPLIER,
-    "LOCATE_LANES": LOCATE_LANES,
-    "TAKE_ROWS": TAKE_ROWS,
-    "TAKE_THREADS": TAKE_THREADS,
+    "TAKE_ROWS": text.TAKE_ROWS,
+    "TAKE_THREADS": text.TAKE_THREADS,
     "TAKE_TABLES": TAKE_TABLES,
-    "PLACE_BITS": PLACE_BITS,
-    "GATHER_ROWS": GATHER_ROWS,
-    "SECTION_ALIGNMENT": ALIGNMENT,
+    "PLACE_BITS": text.PLACE_BITS,
 }
 
 
@@ -167,10 +157,7 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
 
 
 _TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_search")
-_FOR_ALL_TILES = (
-    *("fsst_gather", "fsst_match", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values"),
-    "row_lengths",
-)
+_FOR_ALL_TILES = ("fsst_match", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values")
 
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
@@ -280,7 +267,7 @@ def words(views: Iterable[tuple[int, ...]]) -> array[int]:
 
 
 class FoundPlaces(NamedTuple):
-    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/fsst_compress.cuh."""
+    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/text_compress.cuh."""
 
     rows_begin: int
     chars_begin: int
@@ -300,65 +287,11 @@ def found_places(begin: int, segments: int) -> FoundPlaces:
     return FoundPlaces(*accumulate(counts, initial=begin))
 
 
-# Structs of the kernels, with the names that these have there. Addresses are fields like others.
-SEGMENT_VIEW = np.dtype(
-    [
-        (name, "<u8")
-        for name in (
-            "codes",
-            "codes_nbytes",
-            "chars",
-            "rows",
-            "block_starts",
-            "tile_lengths",
-            "row_starts",
-            "row_minima",
-            "row_words",
-            "row_bits",
-            "row_bits_words",
-            "validity",
-            "table",
-            "tile_shift",
-            "first_row",
-            "char_begin",
-            "char_end",
-            "row_begin",
-            "row_end",
-            "out_char",
-            "out_row",
-            "out_bit",
-            "chars_to",
-            "offsets_to",
-            "validity_to",
-            "nulls_to",
-            "wide_offsets",
-            "last",
-            "first_row_block",
-        )
-    ]
-)
-
-
-def _all_u64(*names: str) -> np.dtype[Any]:
-    return np.dtype([(name, "<u8") for name in names])
-
-
-TAKE_COLUMN = _all_u64(
-    *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
-    *("places", "groups", "totals"),
-)
-TAKE_TOTALS = _all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
-SEARCH_VIEW = _all_u64("first_word", "automaton")
+SEARCH_VIEW = all_u64("first_word", "automaton")
 
 
 #: `RowsView` of kernels/fsst_rows.cuh.
-ROWS_VIEW = _all_u64("first_tile", "automaton")
-
-
-GatherRowsJob = namedtuple(
-    "GatherRowsJob",
-    "numbers nbytes count numbers_validity first_group first rows offsets wide chars limit piece_validity",
-)
+ROWS_VIEW = all_u64("first_tile", "automaton")
 
 
 class Machine(NamedTuple):
@@ -371,21 +304,8 @@ class Machine(NamedTuple):
     automata: int
 
 
-_FIELDS = SEGMENT_VIEW.names or ()
-_ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
-_CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
-
-# Of every field, whether it is an address in a segment's buffers.
-_IN_META = np.array([i in (*_ADDRESSES, _VALIDITY) for i in range(len(_FIELDS))], np.uint64)
-_IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
-
-#: Tiles a warp works on together.
-PIECE_TILES = 32
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
 COMPACT_PIECES = 16
-#: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
-ROW_THREADS = 256
-_ROW_GRID = 16
 #: Rows of a column that one thread block looks at: 32 warps have 8 row blocks each.
 LOOK_ROWS = 1 << 16
 #: Warps of a block that fsst_decode is compiled for.
@@ -482,18 +402,6 @@ _ROW_EXTRA_WORDS = 3
 _ROW_NBYTES_EXTRA = 16
 
 
-class Shape(NamedTuple):
-    """Threads of a block, its bytes of dynamic shared memory; decode only: bytes of codes a warp stages.
-
-    And, decode only, how many warps are resident on a multiprocessor.
-    """
-
-    threads: int
-    shared: int
-    codes_capacity: int = 0
-    resident: int = 0
-
-
 class MaxShape(NamedTuple):
     """As `Shape`, and how many bytes of the tables are staged in shared memory."""
 
@@ -529,11 +437,6 @@ def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) 
     if 2 * warps < most:
         staged, warps = header, max(1, min(32, (shared_per_block * 2 // 3 - header) // warp))
     return MaxShape(32 * warps, staged + warps * warp, staged)
-
-
-def row_grid(row_blocks: int, multiprocessors: int) -> int:
-    """Thread blocks of the row length kernels: few enough for runs, enough for all to end at about the same time."""
-    return min(-(-row_blocks // (ROW_THREADS // 32)), _ROW_GRID * multiprocessors)
 
 
 class SearchStep(NamedTuple):
@@ -642,11 +545,6 @@ def decode_shape(
             return best
         codes_capacity = align(codes_capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
-
-
-def decode_pieces(pieces: int, warps: int) -> int:
-    """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
-    return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
 
 
 class SearchShape(NamedTuple):
@@ -783,38 +681,3 @@ def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     made = np.zeros(1, DECODE_TABLE)
     made["entries"], made["first_eight"], made["eights"] = entries, eights[0] if eights.size else 0, eights.size
     return made.view(np.uint8)
-
-
-@lru_cache(4096)
-def _layout_words(layout: SegmentLayout) -> npt.NDArray[np.uint64]:
-    """A descriptor's fields that follow from the layout; addresses are offsets in ``meta``."""
-    known = dict(zip(SECTIONS, layout.places, strict=False))
-    known |= {"chars": layout.chars, "rows": layout.rows, "row_bits_words": layout.row_bits_words}
-    known["tile_shift"] = layout.tile_size.bit_length() - 1
-    return np.array([known.get(name, 0) for name in _FIELDS], np.uint64)
-
-
-def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
-    """Descriptors of segments in GPU memory, without what depends on the call.
-
-    Raises
-    ------
-    ValueError
-        A buffer has not the size that its segment states.
-    """
-    for segment in segments:
-        segment.check_buffers()
-    words = np.array([_layout_words(segment.layout) for segment in segments])
-    known = [(one.meta.ptr, one.codes.ptr, one.codes_nbytes, one.layout.has_nulls) for one in segments]
-    meta, codes, codes_nbytes, has_nulls = np.array(known, np.uint64).T
-    words[:, _ADDRESSES] += meta[:, None]
-    words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
-    words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
-    return words.view(SEGMENT_VIEW).ravel()
-
-
-def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:
-    """Have descriptors, a row of words each, say that buffers lie so many bytes further on, modulo 2^64."""
-    steps = meta[:, None] * _IN_META + codes[:, None] * _IN_CODES
-    steps[:, _VALIDITY] *= words[:, _VALIDITY] != 0
-    words += steps

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...lazy import kept_with
-from ..fsst import launch as fsst
 from ..part import align
+from ..text import launch as text
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK
 from . import plan, prefixes, train
@@ -32,7 +32,7 @@ _HEADER_NBYTES = 16
 def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
     """Constants of onpair_encode.cu and onpair_decode.cu for a tile size; `staged`: tables lie in shared memory."""
     return {
-        **fsst.DEFINES,
+        **text.DEFINES,
         "TILE": tile_size,
         "STAGED": int(staged),
         "ENCODE_THREADS": ENCODE_THREADS,
@@ -45,7 +45,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
 def train_defines() -> dict[str, int]:
     """Constants of onpair_train.cu."""
     return {
-        **fsst.DEFINES,
+        **text.DEFINES,
         "SAMPLE_CHUNK": SAMPLE_CHUNK,
         "TRAIN_SPARE": train.SPARE,
         "TRAIN_HASH_LOW": train.HASH_LOW,

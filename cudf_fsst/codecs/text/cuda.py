@@ -11,11 +11,10 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox, to_device, to_host
 from ...device.waits import Steps
 from ..contract import Table, TextCodec
-from ..fsst import cuda_gather, cuda_read
-from ..fsst.cuda_read import receive
 from ..fsst.cuda_room import TextTask
-from . import cuda_on_host
+from . import cuda_gather, cuda_on_host, cuda_read
 from .choose import codec_of
+from .cuda_read import receive
 from .segment import Segment
 
 __all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]

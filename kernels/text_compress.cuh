@@ -2,7 +2,7 @@
 // arrays (cudf_fsst/codecs/fsst/launch.py).
 #pragma once
 
-#include "fsst.cuh"
+#include "text.cuh"
 
 // A column to compress.
 struct ColumnView {

@@ -1,7 +1,7 @@
 // Tiles and their codes, for kernels that work on all tiles of segments: a warp on 32 of them at a time. TILE is the tile size.
 #pragma once
 
-#include "fsst.cuh"
+#include "text.cuh"
 
 // The segment that a thread block works on: segment k has blocks first_units[k] and up, or none where the next one begins there too.
 __device__ __forceinline__ u32 find_unit(const u32* first_units, u32 segment_count, u32 unit) {

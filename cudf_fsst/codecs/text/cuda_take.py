@@ -10,10 +10,9 @@ import numpy as np
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes
 from ..part import align
-from ..text.segment import Segment
 from . import cuda_reading, launch
-from .cuda_kernels import get_kernel
 from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask, reading_of
+from .segment import Segment
 
 _u64 = np.uint64
 
@@ -27,7 +26,7 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
     Parameters
     ----------
     columns
-        As in `read`; all have the same rows.
+        As in `read`; all have the same rows, and of each a codec takes rows.
     rows
         int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
     lane
@@ -39,8 +38,19 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
             rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
     if rows.size == 0 or not columns:
         return [empty(lane) for _ in columns]
-    call = Take([reading_of(segments) for segments in columns], rows, lane)
-    return (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
+    readings = [reading_of(segments) for segments in columns]
+    results: dict[int, DeviceStrings] = {}
+    for taker in dict.fromkeys(reading.taker for reading in readings):
+        places = [i for i, reading in enumerate(readings) if reading.taker is taker]
+        call = Take([readings[i] for i in places], rows, lane)
+        found = (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
+        results |= zip(places, found, strict=True)
+    return [results[i] for i in range(len(readings))]
+
+
+def one_takes(readings: Sequence[Reading]) -> bool:
+    """Whether one codec takes the rows of all columns."""
+    return len({reading.taker for reading in readings}) == 1 and readings[0].taker is not None
 
 
 def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: Lane) -> list[HostStrings] | None:
@@ -48,11 +58,11 @@ def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: La
     if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
         return None
     readings = [reading_of(segments) for segments in columns]
-    return Take(readings, np.array(rows, np.int64), lane).fetch() if all(one.takes for one in readings) else None
+    return Take(readings, np.array(rows, np.int64), lane).fetch() if one_takes(readings) else None
 
 
 class Take:
-    """Rows of columns by number: one small upload, and one wait.
+    """Rows of columns by number, all of whose rows one codec takes: one small upload, and one wait.
 
     The upload has decode tables, descriptors, a `TAKE_COLUMN` and a `TAKE_TOTALS` for each column, and rows that are on
     the host.
@@ -60,6 +70,7 @@ class Take:
 
     def __init__(self, readings: Sequence[Reading], rows: Any, lane: Lane) -> None:
         self.readings, self.lane, self.count = readings, lane, int(rows.size)
+        self._taker = readings[0].taker
         on_host = isinstance(rows, np.ndarray)
         if on_host:
             rows = np.ascontiguousarray(rows, np.int64)
@@ -103,7 +114,7 @@ class Take:
 
     def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
         arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
-        self.lane.launch(get_kernel("fsst_take", name), grid, launch.TAKE_THREADS, arguments)
+        self.lane.launch(self._taker.take_kernel(name), grid, launch.TAKE_THREADS, arguments)
 
     def _totals(self) -> list[dict[str, int]]:
         """What the kernels counted for each column; waits for them."""

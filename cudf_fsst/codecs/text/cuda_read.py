@@ -13,10 +13,10 @@ import numpy as np
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Inbox
-from ..text.segment import Segment, Segments
+from ..cuda_kernels import blocks, get_kernel
 from . import cuda_take, launch
-from .cuda_kernels import blocks, get_kernel
 from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of, reading_of
+from .segment import Segment, Segments
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -200,7 +200,7 @@ def _before(validity: Any, first_bit: int) -> np.uint64:
 def _read_rows(plan: ReadPlan, lane: Lane, address: int) -> None:
     """Offsets of all columns."""
     lane.launch(
-        get_kernel("row_lengths", "row_lengths_unpack"),
+        get_kernel("row_lengths", "row_lengths_unpack", launch.DEFINES),
         launch.row_grid(plan.row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (_u64(address), _u32(plan.count), _u64(plan.row_blocks)),
@@ -209,7 +209,7 @@ def _read_rows(plan: ReadPlan, lane: Lane, address: int) -> None:
 
 def _gather_validity(lane: Lane, address: int, count: int, words: int) -> None:
     lane.launch(
-        get_kernel("row_lengths", "gather_validity"),
+        get_kernel("row_lengths", "gather_validity", launch.DEFINES),
         blocks(words, 256),
         256,
         (_u64(address), _u32(count), _u64(words)),
@@ -221,8 +221,7 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
     every = readings[0].column.rows
     count = (every if stop is None else stop) - start
     most = max(reading.column.chars for reading in readings)
-    takes = all(reading.takes for reading in readings)
-    if not takes or count > launch.TAKE_ROWS or 4 * count * most > cuda_take.FEW_CHARS * every:
+    if not cuda_take.one_takes(readings) or count > launch.TAKE_ROWS or 4 * count * most > cuda_take.FEW_CHARS * every:
         return None
     return cuda_take.Take(readings, np.arange(start, start + count), lane).few()
 
@@ -286,7 +285,7 @@ def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
     lane.upload(buffer.ptr, np.concatenate([nothing, edges.ravel(), words.ravel()]))
     address = edges_at + edges.nbytes
     lane.launch(
-        get_kernel("row_lengths", "locate_edges"),
+        get_kernel("row_lengths", "locate_edges", launch.DEFINES),
         blocks(2 * len(columns), 256 // launch.LOCATE_LANES),
         256,
         (_u64(address), _u64(edges_at), _u64(2 * len(columns)), _u64(buffer.ptr)),

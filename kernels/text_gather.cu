@@ -12,7 +12,7 @@
 // share GATHER_ROWS rows, where some are long.
 //
 // Bounds: damaged offsets make rows empty. What a row has is compared with what was measured before it is written.
-#include "fsst.cuh"
+#include "text.cuh"
 
 // Strings in memory: chars + offsets of rows `first` to `first` + `rows` - 1. Offsets that are damaged make rows empty.
 struct Piece {

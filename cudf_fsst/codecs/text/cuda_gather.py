@@ -14,11 +14,11 @@ import numpy as np
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
-from ..text.layout import ROW_BLOCK
-from ..text.segment import Segment
+from ..cuda_kernels import blocks, get_kernel
 from . import cuda_read, cuda_reading, cuda_take, launch
-from .cuda_kernels import blocks, get_kernel
 from .cuda_reading import Reading, new_mask, reading_of
+from .layout import ROW_BLOCK
+from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -45,7 +45,7 @@ _TOTALS = 4
 
 
 class Numbers(NamedTuple):
-    """Rows that are wanted: ``Numbers`` of kernels/fsst_gather.cu.
+    """Rows that are wanted: ``Numbers`` of kernels/text_gather.cu.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def take(
 def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int = 0) -> bool:
     """Whether to decode all of a column, to take so many rows of it, costs less than to decode what they touch."""
     reading = reading_of(segments)
-    if not reading.takes:
+    if reading.taker is None:
         return True
     if count <= launch.TAKE_ROWS:
         return False
@@ -210,7 +210,7 @@ def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: i
 
 
 def _launch(name: str, grid: int | tuple[int, ...], arguments: tuple[Any, ...], lane: Lane) -> None:
-    lane.launch(get_kernel("fsst_gather", name), grid, launch.GATHER_ROWS, arguments)
+    lane.launch(get_kernel("text_gather", name, launch.DEFINES), grid, launch.GATHER_ROWS, arguments)
 
 
 class _Part:

@@ -16,9 +16,9 @@ from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import lazy
 from ..contract import DeviceTextCodec
 from ..registry import of_text
-from ..text.layout import ROW_BLOCK, TILE_BLOCK
-from ..text.segment import Segment, Segments
 from . import launch
+from .layout import ROW_BLOCK, TILE_BLOCK
+from .segment import Segment, Segments
 
 _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
@@ -198,9 +198,10 @@ class Reading:
                 self._table_edges.append(self._table_edges[-1] + tables[-1].nbytes)
                 self._table_codecs.append(segment.codec)
         self._table_places = [place_of[segment.table] for segment in segments]
-        #: Whose segments there are, and whether the kernels of all take rows one by one.
+        #: Whose segments there are, and the codec whose kernels take rows of all of them one by one, or None.
         self.codecs = tuple(dict.fromkeys(self._table_codecs))
-        self.takes = all(of_text(name).device().TAKES for name in self.codecs)
+        sides = [of_text(name).device() for name in self.codecs]
+        self.taker: Any = sides[0] if len(sides) == 1 and sides[0].TAKES else None
         self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
         rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
         row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))

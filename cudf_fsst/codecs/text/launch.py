@@ -1,0 +1,172 @@
+"""What the host must know to launch the kernels of text: constants, descriptors of segments, shapes of launches.
+
+Needs no GPU and no CuPy, so that the emulated kernels are launched by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..part import ALIGNMENT
+from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
+from .segment import Segment
+
+#: Threads that sum up the lengths before a row.
+LOCATE_LANES = 8
+#: Rows of a thread block that takes rows tile by tile, and its threads; bits of a place.
+TAKE_ROWS, TAKE_THREADS = 224, 256
+PLACE_BITS = 40
+#: Rows of a thread block of text_gather.cu, and as many threads.
+GATHER_ROWS = 256
+#: Constants compiled into the kernels.
+DEFINES = {
+    "TILE_BLOCK": TILE_BLOCK,
+    "ROW_BLOCK": ROW_BLOCK,
+    "LOCATE_LANES": LOCATE_LANES,
+    "GATHER_ROWS": GATHER_ROWS,
+    "SECTION_ALIGNMENT": ALIGNMENT,
+}
+
+
+def defines(tile_size: int) -> dict[str, int]:
+    """Constants of kernels that are compiled for a tile size."""
+    return {**DEFINES, "TILE": tile_size}
+
+
+def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
+    """File -> all sets of constants that it may be compiled with for a GPU."""
+    del shared_per_block
+    return {"row_lengths": [DEFINES], "text_gather": [DEFINES]}
+
+
+# Structs of the kernels, with the names that these have there. Addresses are fields like others.
+SEGMENT_VIEW = np.dtype(
+    [
+        (name, "<u8")
+        for name in (
+            "codes",
+            "codes_nbytes",
+            "chars",
+            "rows",
+            "block_starts",
+            "tile_lengths",
+            "row_starts",
+            "row_minima",
+            "row_words",
+            "row_bits",
+            "row_bits_words",
+            "validity",
+            "table",
+            "tile_shift",
+            "first_row",
+            "char_begin",
+            "char_end",
+            "row_begin",
+            "row_end",
+            "out_char",
+            "out_row",
+            "out_bit",
+            "chars_to",
+            "offsets_to",
+            "validity_to",
+            "nulls_to",
+            "wide_offsets",
+            "last",
+            "first_row_block",
+        )
+    ]
+)
+
+
+def all_u64(*names: str) -> np.dtype[Any]:
+    return np.dtype([(name, "<u8") for name in names])
+
+
+TAKE_COLUMN = all_u64(
+    *("segments", "segment_count", "tables", "offsets_to", "wide_offsets", "chars_to", "validity_to"),
+    *("places", "groups", "totals"),
+)
+TAKE_TOTALS = all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
+
+GatherRowsJob = namedtuple(
+    "GatherRowsJob",
+    "numbers nbytes count numbers_validity first_group first rows offsets wide chars limit piece_validity",
+)
+
+
+_FIELDS = SEGMENT_VIEW.names or ()
+_ADDRESSES = [_FIELDS.index(name) for name in SECTIONS if name != "validity"]
+_CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "codes_nbytes", "validity"))
+
+# Of every field, whether it is an address in a segment's buffers.
+_IN_META = np.array([i in (*_ADDRESSES, _VALIDITY) for i in range(len(_FIELDS))], np.uint64)
+_IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
+
+#: Tiles a warp works on together.
+PIECE_TILES = 32
+#: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
+ROW_THREADS = 256
+_ROW_GRID = 16
+
+
+class Shape(NamedTuple):
+    """Threads of a block, its bytes of dynamic shared memory; decode only: bytes of codes a warp stages.
+
+    And, decode only, how many warps are resident on a multiprocessor.
+    """
+
+    threads: int
+    shared: int
+    codes_capacity: int = 0
+    resident: int = 0
+
+
+def row_grid(row_blocks: int, multiprocessors: int) -> int:
+    """Thread blocks of the row length kernels: few enough for runs, enough for all to end at about the same time."""
+    return min(-(-row_blocks // (ROW_THREADS // 32)), _ROW_GRID * multiprocessors)
+
+
+def decode_pieces(pieces: int, warps: int) -> int:
+    """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
+    return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
+
+
+@lru_cache(4096)
+def _layout_words(layout: SegmentLayout) -> npt.NDArray[np.uint64]:
+    """A descriptor's fields that follow from the layout; addresses are offsets in ``meta``."""
+    known = dict(zip(SECTIONS, layout.places, strict=False))
+    known |= {"chars": layout.chars, "rows": layout.rows, "row_bits_words": layout.row_bits_words}
+    known["tile_shift"] = layout.tile_size.bit_length() - 1
+    return np.array([known.get(name, 0) for name in _FIELDS], np.uint64)
+
+
+def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
+    """Descriptors of segments in GPU memory, without what depends on the call.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states.
+    """
+    for segment in segments:
+        segment.check_buffers()
+    words = np.array([_layout_words(segment.layout) for segment in segments])
+    known = [(one.meta.ptr, one.codes.ptr, one.codes_nbytes, one.layout.has_nulls) for one in segments]
+    meta, codes, codes_nbytes, has_nulls = np.array(known, np.uint64).T
+    words[:, _ADDRESSES] += meta[:, None]
+    words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls
+    words[:, _CODES], words[:, _CODES_NBYTES] = codes, codes_nbytes
+    return words.view(SEGMENT_VIEW).ravel()
+
+
+def move(words: npt.NDArray[np.uint64], meta: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint64]) -> None:
+    """Have descriptors, a row of words each, say that buffers lie so many bytes further on, modulo 2^64."""
+    steps = meta[:, None] * _IN_META + codes[:, None] * _IN_CODES
+    steps[:, _VALIDITY] *= words[:, _VALIDITY] != 0
+    words += steps
