@@ -20,8 +20,8 @@
 // Whatever the codes, nothing outside the staged codes and the answers is touched: starts and lengths are clamped to `codes_nbytes`, a
 // lane that does not end a tile where it should stops, and every step reads a code at least.
 #include "fsst_rows.cuh"
-#include "text_tiles.cuh"
 #include "row_lengths.cuh"
+#include "text_tiles.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900

@@ -12,8 +12,8 @@
 //
 // Whatever the codes, nothing outside the codes, the warp's room and the wanted characters is touched: lengths and starts of tiles are
 // clamped, and a group has 8 symbols of 16 bytes at most. A damaged tile moves what is behind it in the piece.
-#include "text_tiles.cuh"
 #include "onpair.cuh"
+#include "text_tiles.cuh"
 
 #define GROUP 8
 #define ROOM_NBYTES (32 * GROUP * 16 + 32)  // of a warp: all symbols of 32 groups, and what is left over from before

@@ -10,8 +10,8 @@
 // entry is a certain no. A found one may be another string's with the same bits of a hash. So the last one that was found is compared
 // with a symbol that begins with that prefix; if it is another string (once in some 100,000) the lane looks for all lengths, the longest
 // first, and compares each.
-#include "text_compress.cuh"
 #include "onpair.cuh"
+#include "text_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + 1)
 

@@ -12,9 +12,9 @@
 // - row 32 * k + lane as the k-th of a lane, and a warp sum for every k: unpack 0.239 ms, measure 0.122.
 // - bits written byte by byte to shared memory, and every offset stored there before the next is asked for: 340 instead of 160
 //   instructions a row block, and eight waits for memory instead of one.
-#include "text_compress.cuh"
 #include "row_lengths.cuh"
 #include "segments.cuh"
+#include "text_compress.cuh"
 
 // Thread blocks of row_lengths_measure and row_lengths_pack on a multiprocessor: as many as give the code so many registers that
 // nothing is spilled.
