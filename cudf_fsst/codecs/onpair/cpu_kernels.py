@@ -55,8 +55,8 @@ def encode_tiles(
 ) -> int:
     """Encode tiles `first` to ``last - 1`` of the `nbytes` characters at an address; `first` starts a block.
 
-    `groups`: `Groups.places`. `out` has room for the tiles' bytes, `scratch` for `encode_scratch(tile_size)` bytes.
-    Returns the bytes of the codes.
+    `groups`: `SymbolGroups.places`. `out` has room for the bytes of the tiles, `scratch` for `encode_scratch`
+    bytes. Returns the bytes of the codes.
     """
     bits = np.uint64(code_bits)
     start = out

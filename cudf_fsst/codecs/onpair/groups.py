@@ -29,7 +29,7 @@ _MORE = np.uint32(1 << 16)
 _SLOTS = 4  # of a hash table, for each entry, at least
 
 
-class Groups(NamedTuple):
+class SymbolGroups(NamedTuple):
     """Symbols by their first bytes. A found symbol is ``code | (length - 1) << 12``.
 
     Attributes
@@ -190,7 +190,7 @@ def _fill(
             fours[at] = fours[at] & ~_CODE | np.uint64(code)
 
 
-def build(words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int) -> Groups:
+def build(words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int) -> SymbolGroups:
     """The groups of the first `count` symbols, which ascend in length.
 
     Parameters
@@ -203,7 +203,7 @@ def build(words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: 
         1 << max(4, (_SLOTS * int(np.count_nonzero(some)) - 1).bit_length())
         for some in (sizes >= 8, sizes >= 4, sizes == 3)
     ]
-    made = Groups(
+    made = SymbolGroups(
         np.zeros((slots[0], 2), np.uint64),
         np.zeros(slots[1], np.uint64),
         np.zeros(slots[2], np.uint64),

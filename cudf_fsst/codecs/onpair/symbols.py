@@ -166,7 +166,7 @@ class OnPairTable:
         return _read_only(pairs), _read_only(edges)
 
     @lazy
-    def groups(self) -> groups.Groups:
+    def groups(self) -> groups.SymbolGroups:
         """What the host's encoder finds the longest symbol with (``groups.py``)."""
         made = groups.build(self.words, self.lengths, len(self))
         for array in made:
