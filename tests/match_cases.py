@@ -51,8 +51,8 @@ def answer(question: Question, row: bytes | None) -> int:
     if row is None:
         return 0
     match question:
-        case Like(parts):
-            return is_like(parts, row)
+        case Like(parts, more):
+            return is_like(parts, row) and (len(parts) == 1 or len(row) >= sum(map(len, parts)) + more)
         case IsIn(values):
             return row in values
         case Count(pattern):

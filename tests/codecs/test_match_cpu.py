@@ -15,7 +15,7 @@ from cudf_fsst import automata, workers
 from cudf_fsst.codecs import onpair
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.onpair import OnPairTable
-from cudf_fsst.codecs.text import cpu, cpu_equal, cpu_match, cpu_rows, row_lengths, search
+from cudf_fsst.codecs.text import cpu, cpu_compare, cpu_match, cpu_rows, row_lengths, search
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES, SegmentLayout
 from cudf_fsst.codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
 from cudf_fsst.codecs.text.segment import Segment, Segments
@@ -120,10 +120,10 @@ def test_long_patterns(size: int, codec: Any) -> None:
     assert not cpu_match.match(segments, planned).all()
 
 
-@pytest.mark.parametrize("together", [1, 2**20])
+@pytest.mark.parametrize("together", [64, 2**20])
 def test_values(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of sizes near each other and far apart, alike in their first words or in all but the last byte."""
-    monkeypatch.setattr(cpu_equal, "_DECODED_CHARS", together)
+    monkeypatch.setattr(cpu_compare, "_ROOM_CHARS", together)
     rng = np.random.default_rng(3)
     words = [b"abcdefgh", b"abcdefgi", b"\xff" * 8, bytes(8)]
     rows: Rows = [
@@ -138,6 +138,43 @@ def test_values(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [row[:-1] + b"!" for row in there[:40] if row]
     for some in (there[:1], there[:40], missing, [*there[:40], *missing], there, [long], [long[:-1]], [b""], []):
         check(rows, segments, [IsIn(tuple(some)), *(Like((value,)) for value in some[:3])])
+
+
+@pytest.mark.parametrize("room", [64, 1000, 2**18])
+def test_beginnings_and_ends(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of words, of more, and of rows that are not decoded with their neighbours."""
+    monkeypatch.setattr(cpu_compare, "_ROOM_CHARS", room)
+    rng = np.random.default_rng(4)
+    rows: Rows = [bytes(rng.choice(list(b"ab"), rng.integers(0, 30)).tolist()) for _ in range(3000)]
+    rows[::5] = [None] * len(rows[::5])
+    long = b"abbab" * 70_000
+    rows += [long, long[:-1], b"b" + long, b"", b"\xff\0"]
+    for table in (None, FOREIGN, SymbolTable(()), *ONPAIR.values()):
+        segments = cpu.compress(column(rows), table=table)
+        for first in (b"", b"a", b"abbab" * 3, long[:-1], b"\xff"):
+            asked = [Like((first, last), more) for last in (b"", b"b", b"bababb", b"abbab" * 2, b"\0") for more in (0, 5)]
+            check(rows, segments, asked)
+
+
+@pytest.mark.parametrize("section", ["codes", "tile_lengths", "row_bits", "row_starts", "block_starts"])
+def test_damage_where_few_rows_are_compared(section: str) -> None:
+    """Nothing is read outside, and what is found is what is there, or an error."""
+    rng = np.random.default_rng(5)
+    rows: Rows = [b"%d of some rows" % 10 ** rng.integers(0, 60) for _ in range(4000)]
+    (segment,) = cpu.compress(column(rows))
+    value = rows[7]
+    assert value is not None
+    for _ in range(60):
+        damaged = dataclasses.replace(segment, meta=segment.meta.copy(), codes=segment.codes.copy())
+        body = damaged.codes if section == "codes" else damaged.section(section).view(np.uint8)
+        body[rng.integers(0, body.size)] = rng.integers(0, 256)
+        for question in (IsIn((value, value[1:])), Like((value,)), Like((b"1", b"rows")), Like((b"10", b""))):
+            planned = search.plan(question)
+            assert planned is not None
+            try:
+                assert cpu_match.match([damaged], planned).size == 4000
+            except ValueError as error:
+                assert "damaged segment: " in str(error)  # noqa: PT017 - damage need not be noticed
 
 
 @pytest.mark.parametrize("table", [FOREIGN, *ONPAIR.values()])

@@ -90,7 +90,7 @@ def _symbols(table: SymbolTable) -> tuple[npt.NDArray[Any], ...]:
     return table.decode_symbols, table.decode_lengths
 
 
-DECODER = decoder(kernels.decode_tile, _symbols)
+DECODER = decoder(kernels.decode_tile, _symbols, kernels.same)
 
 
 def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:

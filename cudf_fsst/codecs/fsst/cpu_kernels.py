@@ -288,6 +288,65 @@ def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tup
 
 
 @njit()
+def same(at: int, end: int, skip: int, value: int, nbytes: int, table: tuple[int, int]) -> int:
+    """Compare characters of a tile that is not raw with a value; see `text.cpu_decode.decoder`."""
+    symbols, symbol_lengths = table
+    begin = np.int64(-1)  # which byte of the symbol at `at` the first character is
+    while at < end and begin < 0:
+        if at + 8 <= end:
+            window = load64(at)
+            inverse = ~window
+            if (inverse - _ONES) & window & _HIGH == np.uint64(0):
+                some = np.int64(0)
+                for _ in range(8):
+                    some += np.int64(load8(symbol_lengths + np.int64(window & np.uint64(0xFF))))
+                    window >>= np.uint64(8)
+                if some <= skip:
+                    skip -= some
+                    at += 8
+                    continue
+                # It is one of these: found without branches.
+                before, place, after = np.int64(0), np.int64(0), np.int64(0)
+                for i in range(7):
+                    after += np.int64(load8(symbol_lengths + np.int64(load8(at + i))))
+                    place += np.int64(after <= skip)
+                    before = after if after <= skip else before
+                begin = skip - before
+                at += place
+                break
+        stop = min(at + 8, end)
+        while at < stop:
+            code = np.int64(load8(at))
+            length = np.int64(load8(symbol_lengths + code))
+            if code == 255:
+                length = 1
+            if skip < length:
+                begin = skip
+                break
+            skip -= length
+            at += 2 if code == 255 else 1
+    done = np.int64(0)
+    while at < end and done < nbytes:
+        code = np.int64(load8(at))
+        at += 1
+        word, length = load64(symbols + 8 * code), np.int64(load8(symbol_lengths + code))
+        if code == 255:
+            if at == end:
+                break
+            word, length = np.uint64(load8(at)), 1
+            at += 1
+        length = min(length - begin, nbytes - done)
+        if length <= 0:
+            break
+        different = (word >> np.uint64(8 * begin)) ^ load64(value + done)
+        if different << np.uint64(64 - 8 * length) != np.uint64(0):
+            return -1
+        done += length
+        begin = np.int64(0)
+    return done
+
+
+@njit()
 def lift_codes(following: Any, accepts: Any, classes: Any, symbols: Any, symbol_lengths: Any, entries: Any) -> None:
     """Make the automaton that reads a table's codes, as `text.cpu_search_kernels` has it: uint64[3 * states, 256]."""
     states = accepts.size

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import address, copy, load8, load16, load64, trailing_zeros
+from .cpu_compare_kernels import comparers, same_unknown
 from .layout import TILE_BLOCK
 
 
@@ -22,7 +23,7 @@ class Decoder(NamedTuple):
 
     Attributes
     ----------
-    decode_chars, decode_rows
+    decode_chars, decode_rows, compare_edges, compare_values
         Compiled functions.
     arrays : callable
         What decoding reads of a table, arrays that the table keeps.
@@ -30,6 +31,8 @@ class Decoder(NamedTuple):
 
     decode_chars: Any
     decode_rows: Any
+    compare_edges: Any
+    compare_values: Any
     arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]]
 
     def addresses(self, table: Any) -> tuple[int, ...]:
@@ -37,7 +40,9 @@ class Decoder(NamedTuple):
         return tuple(map(address, self.arrays(table)))
 
 
-def decoder(decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]]) -> Decoder:
+def decoder(
+    decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]], same: Any = same_unknown
+) -> Decoder:
     """Make a decoder of a codec of text.
 
     Parameters
@@ -49,6 +54,11 @@ def decoder(decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ..
         `table` is a tuple of addresses. Raw tiles are copied by others.
     arrays
         What `table` has the addresses of, given a table.
+    same
+        What `njit` made of ``same(at, end, skip, value, nbytes, table) -> int``: how many characters of a tile, from
+        character `skip` on, are those of a value at an address, or -1: some are others. Fewer than `nbytes`, where the
+        tile ends, the codes are damaged, or the codec cannot tell. It reads nothing outside the codes, and up to eight
+        bytes from any of the value.
     """
 
     @njit()
@@ -247,4 +257,4 @@ def decoder(decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ..
                 where += wanted
         return -1
 
-    return Decoder(decode_chars, decode_rows, arrays)
+    return Decoder(decode_chars, decode_rows, *comparers(decode_chars, decode_rows, same), arrays)

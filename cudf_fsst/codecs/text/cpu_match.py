@@ -18,7 +18,7 @@ from ..part import edges_of
 from ..registry import of_text
 from ..unaligned import address
 from ..work import cut, run
-from . import cpu_equal
+from . import cpu_compare
 from . import cpu_match_kernels as kernels
 from . import cpu_search_kernels as searching
 from .cpu import SegmentReader, validity
@@ -58,7 +58,10 @@ def match(segments: Sequence[Segment], plan: Plan) -> npt.NDArray[np.bool_] | np
     """
     values = values_of(plan.question)
     if values is not None:
-        return cpu_equal.match(segments, values)
+        return cpu_compare.equal(segments, values)
+    if isinstance(plan.question, Like) and plan.exact and len(plan.question.parts) == 2:
+        least = sum(map(len, plan.question.parts)) + plan.question.more
+        return cpu_compare.begin_and_end(segments, *plan.question.parts, least)
     edges = edges_of(segments)
     answers: npt.NDArray[np.bool_] | npt.NDArray[np.int32] = np.zeros(int(edges[-1]), answer_dtype(plan.question))
     question, numbers, parts = _parameters(plan)

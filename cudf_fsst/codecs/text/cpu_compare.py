@@ -1,0 +1,179 @@
+"""Which rows of a column of text on the host are equal to values, or begin and end with them, in threads.
+
+Rows that can be equal by their lengths are decoded and compared. For beginnings and ends all rows are. Searching all
+codes took 1.5 to 4 times as long (TPC-H l_comment), and left rows to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..part import edges_of
+from ..unaligned import address
+from ..work import cut, run
+from . import cpu_compare_kernels as kernels
+from .cpu import SegmentReader
+from .layout import ROW_BLOCK
+from .segment import Segment
+
+#: Characters, and row blocks, that a thread looks at together.
+_CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
+#: Characters that a thread decodes at once, at most, unless a value has more.
+_ROOM_CHARS = 2**18
+#: Sizes of values are told apart by a table if they are at most so far from each other.
+_SIZES = 2**12
+
+
+class Values:
+    """Values that rows are compared with.
+
+    Attributes
+    ----------
+    words : tuple of ndarray
+        As `kernels.comparers` takes values.
+    wanted : ndarray of int16
+        Likewise.
+    longest : int
+        Bytes of the longest one.
+    """
+
+    def __init__(self, values: Collection[bytes]) -> None:
+        padded = {value: np.frombuffer(value.ljust(-(-len(value) // 8) * 8, b"\0"), "<u8") for value in values}
+        ordered = sorted(padded, key=lambda value: (len(value), padded[value].tolist()))
+        groups = {size: len(list(some)) for size, some in groupby(ordered, len)}
+        sizes = np.array(list(groups), np.int64)
+        self.wanted = np.zeros(0, np.int16)
+        if sizes.size > 1 and sizes[-1] - sizes[0] < _SIZES:
+            self.wanted = np.full(sizes[-1] - sizes[0] + 1, -1, np.int16)
+            self.wanted[sizes - sizes[0]] = np.arange(sizes.size)
+        self.words = (
+            sizes,
+            np.cumsum([0, *groups.values()]),
+            np.concatenate([*(padded[value] for value in ordered), np.zeros(1, np.uint64)]),
+            np.cumsum([0, *(padded[value].size for value in ordered)]),
+        )
+        self.longest = int(sizes[-1])
+
+    def compare(self, reader: SegmentReader, first: int, last: int, answers: npt.NDArray[np.bool_]) -> tuple[int, int]:
+        """Compare the rows of row blocks."""
+        found, starts, sizes, offsets = (np.empty(kernels.GROUP_ROWS + 1, np.int64) for _ in range(4))
+        reason, where = reader.decoder.compare_values(
+            reader.tiles,
+            reader.rows,
+            reader.table,
+            first,
+            last,
+            self.wanted,
+            self.words,
+            np.empty(ROW_BLOCK + 1, np.int64),
+            found,
+            starts,
+            sizes,
+            offsets,
+            np.empty(max(_ROOM_CHARS, min(self.longest, reader.segment.chars)) + 8, np.uint8),
+            reader.scratch(),
+            address(answers),
+        )
+        return reason, where
+
+
+class Edges:
+    """What rows begin and end with.
+
+    Parameters
+    ----------
+    first, last
+        Both may be empty.
+    least
+        Bytes that a row has at least.
+    """
+
+    def __init__(self, first: bytes, last: bytes, least: int) -> None:
+        self._sizes = len(first), len(last)
+        self._bytes = np.frombuffer(first.ljust(len(first) + 8, b"\0") + last.ljust(len(last) + 8, b"\0"), np.uint8)
+        self._least = max(least, sum(self._sizes))
+
+    def compare(self, reader: SegmentReader, first: int, last: int, answers: npt.NDArray[np.bool_]) -> tuple[int, int]:
+        """Compare the rows of row blocks."""
+        at, (first_nbytes, last_nbytes) = address(self._bytes), self._sizes
+        reason, where = reader.decoder.compare_edges(
+            reader.tiles,
+            reader.rows,
+            reader.table,
+            first,
+            last,
+            at,
+            first_nbytes,
+            at + first_nbytes + 8,
+            last_nbytes,
+            self._least,
+            np.empty(kernels.GROUP_ROWS + 1, np.int64),
+            np.empty(_ROOM_CHARS + 8, np.uint8),
+            reader.scratch(),
+            address(answers),
+        )
+        return reason, where
+
+
+def equal(segments: Sequence[Segment], values: Collection[bytes]) -> npt.NDArray[np.bool_]:
+    """Tell of every row whether it is one of some values.
+
+    Parameters
+    ----------
+    segments
+        Host segments.
+    values
+
+    Returns
+    -------
+    ndarray of bool, shape (rows,)
+        False for null rows.
+
+    Raises
+    ------
+    ValueError
+        A segment is damaged, as far as was looked at.
+    """
+    return _compared(segments, Values(values).compare if values else None)
+
+
+def begin_and_end(segments: Sequence[Segment], first: bytes, last: bytes, least: int) -> npt.NDArray[np.bool_]:
+    """Tell of every row whether it begins with a value, ends with another, and has so many bytes and both of them.
+
+    Takes, gives and raises what `equal` does.
+    """
+    return _compared(segments, Edges(first, last, least).compare)
+
+
+def _compared(segments: Sequence[Segment], compare: Callable[..., tuple[int, int]] | None) -> npt.NDArray[np.bool_]:
+    edges = edges_of(segments)
+    answers = np.zeros(int(edges[-1]), np.bool_)
+    if compare is None:
+        return answers
+    work: list[Callable[[], None]] = []
+    for segment, base in zip(segments, edges.tolist(), strict=False):
+        reader, blocks = SegmentReader(segment), segment.layout.row_blocks
+        step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
+        for first, last in cut(0, blocks, step):
+            out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
+            work.append(partial(_compare_blocks, reader, first, last, compare, out))
+    run(work, answers.size, sum(segment.chars for segment in segments))
+    return answers
+
+
+def _compare_blocks(reader: SegmentReader, first: int, last: int, compare: Any, answers: npt.NDArray[np.bool_]) -> None:
+    """Compare the rows of row blocks `first` to ``last - 1``."""
+    reason, where = compare(reader, first, last, answers)
+    if reason == kernels.BAD_TILE:
+        reader.damaged_tile(where)
+    if reason == kernels.BAD_ROWS:
+        reader.damaged_rows(where)
+    if reader.segment.null_count:
+        bits = reader.segment.section("validity")[first * ROW_BLOCK // 8 :]
+        answers &= np.unpackbits(bits, count=answers.size, bitorder="little").view(np.bool_)
