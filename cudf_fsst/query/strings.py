@@ -12,7 +12,7 @@ from pandas.api.extensions import no_default
 
 from ..callers import at_caller
 from ..interop import cudf as interop_cudf
-from . import asked, by_rows, codes, decoded, patterns
+from . import asked, by_content, by_rows, codes, decoded, patterns
 from .source import ColumnSource
 
 #: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
@@ -103,9 +103,11 @@ class StringMethods:
             return call(series, *args, **options)
 
         if column._is_text and (own or _is_row_by_row(name, args, options)):
+            rows, of_values = by_content.witnesses(column, name, args, options)
             # A function may answer differently each time it is called, so it is called for every row.
-            some = decoded.in_pieces if any(map(callable, (*args, *options.values()))) else decoded.row_by_row
-            return some(column, name, ask, raw=own)
+            of_values = of_values and not any(map(callable, (*args, *options.values())))
+            some = decoded.row_by_row if of_values else decoded.in_pieces
+            return some(column, name, by_content.with_witnesses(column, ask, rows), raw=own)
         return decoded.as_a_whole(column, name, ask)
 
     def _method(self, name: str) -> Callable[..., Any]:

@@ -67,11 +67,11 @@ def test_questions(level: str, table: str, tile_size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("codec", [None, onpair])
+@pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-def test_small_windows(tile_size: int, codec: Any) -> None:
+def test_small_windows(tile_size: int, codec: tuple[Any, ...]) -> None:
     rows = [*mixed_rows(600), b"abcde fgh " * 3000, None, b"", b"gh", "é€".encode() * 2000 + b"x", *mixed_rows(300, 1)]
-    segments = cpu.compress(column(rows), codec, tile_size=tile_size)
+    segments = cpu.compress(column(rows), *codec, tile_size=tile_size)
     asked = questions([b"h a", b"abcde fgh ", "€".encode(), b"x", b"\x82\xac\xc3", b"h"], [b"gh", b"", rows[600]])
     check(rows, segments, asked)
 
@@ -106,9 +106,9 @@ def _without_nulls(rows: Rows) -> list[bytes]:
     return [row for row in rows if row is not None]
 
 
-@pytest.mark.parametrize("codec", [None, onpair])
+@pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
 @pytest.mark.parametrize("size", [39, 40, 41, 62, 63, 64, 200])
-def test_long_patterns(size: int, codec: Any) -> None:
+def test_long_patterns(size: int, codec: tuple[Any, ...]) -> None:
     text = b"".join(b"%d, " % (i * i) for i in range(400))
     rows: Rows = [text[i : i + 150 + i] for i in range(150)] + [text, text[5:], b"", None]
     segments = cpu.compress(column(rows), codec)
@@ -194,8 +194,8 @@ def test_matches_across_tiles_and_lanes(table: Any) -> None:
 
 
 @pytest.mark.usefixtures("small_segments")
-@pytest.mark.parametrize("codec", [None, onpair])
-def test_several_segments_and_tables(codec: Any) -> None:
+@pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
+def test_several_segments_and_tables(codec: tuple[Any, ...]) -> None:
     rows = mixed_rows(1500)
     segments = cpu.compress(column(rows), codec)
     assert len({segment.table for segment in segments}) > 1
@@ -298,7 +298,7 @@ def test_damaged_segments(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some answers, and nothing outside the buffers (the guards around them hold)."""
     rows = mixed_rows(300)
     codec = data.draw(st.sampled_from([None, onpair]))
-    (segment,) = cpu.compress(column(rows), codec, tile_size=data.draw(st.sampled_from(TILE_SIZES)))
+    (segment,) = cpu.compress(column(rows), *codec, tile_size=data.draw(st.sampled_from(TILE_SIZES)))
     guarded = {}
     for name in ("meta", "codes"):
         array = getattr(segment, name)
@@ -334,10 +334,10 @@ def test_damaged_segments(data: st.DataObject) -> None:
         ("row_words", 1, 2**31, "row block 0"),
     ],
 )
-@pytest.mark.parametrize("codec", [None, onpair])
-def test_damaged_meta(section: str, place: int, value: int, message: str, codec: Any) -> None:
+@pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
+def test_damaged_meta(section: str, place: int, value: int, message: str, codec: tuple[Any, ...]) -> None:
     rows: Rows = [b"row %d of some" % (i * 7919 % 1000) for i in range(4000)]
-    (segment,) = cpu.compress(column(rows), codec, tile_size=256)
+    (segment,) = cpu.compress(column(rows), *codec, tile_size=256)
     damaged = dataclasses.replace(segment, meta=segment.meta.copy())
     damaged.section(section)[place] = value
     for question in (Like((b"", b"row", b"")), Count(b"o"), Length()):
