@@ -111,7 +111,7 @@ def _without_nulls(rows: Rows) -> list[bytes]:
 def test_long_patterns(size: int, codec: tuple[Any, ...]) -> None:
     text = b"".join(b"%d, " % (i * i) for i in range(400))
     rows: Rows = [text[i : i + 150 + i] for i in range(150)] + [text, text[5:], b"", None]
-    segments = cpu.compress(column(rows), codec)
+    segments = cpu.compress(column(rows), *codec)
     pattern = text[300 : 300 + size]
     check(rows, segments, questions([pattern, pattern[-50:], b"1"], [text[:size], text]))
     planned = search.plan(Like((b"", pattern, b"")))
@@ -197,7 +197,7 @@ def test_matches_across_tiles_and_lanes(table: Any) -> None:
 @pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
 def test_several_segments_and_tables(codec: tuple[Any, ...]) -> None:
     rows = mixed_rows(1500)
-    segments = cpu.compress(column(rows), codec)
+    segments = cpu.compress(column(rows), *codec)
     assert len({segment.table for segment in segments}) > 1
     check(rows, segments, questions(patterns_of(rows)[:6], [row for row in rows if row][:8]))
     others = [*segments, *cpu.compress(column([b"x", None, b"y"])), *segments]
@@ -297,7 +297,7 @@ ASKED += [Length(), ByteCount(), Like((b"x", b""))]
 def test_damaged_segments(data: st.DataObject) -> None:
     """Any bytes: a ValueError or some answers, and nothing outside the buffers (the guards around them hold)."""
     rows = mixed_rows(300)
-    codec = data.draw(st.sampled_from([None, onpair]))
+    codec = data.draw(st.sampled_from([(), (onpair,)]))
     (segment,) = cpu.compress(column(rows), *codec, tile_size=data.draw(st.sampled_from(TILE_SIZES)))
     guarded = {}
     for name in ("meta", "codes"):
