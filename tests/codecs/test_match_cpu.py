@@ -152,7 +152,8 @@ def test_beginnings_and_ends(room: int, monkeypatch: pytest.MonkeyPatch) -> None
     for table in (None, FOREIGN, SymbolTable(()), *ONPAIR.values()):
         segments = cpu.compress(column(rows), table=table)
         for first in (b"", b"a", b"abbab" * 3, long[:-1], b"\xff"):
-            asked = [Like((first, last), more) for last in (b"", b"b", b"bababb", b"abbab" * 2, b"\0") for more in (0, 5)]
+            lasts = (b"", b"b", b"bababb", b"abbab" * 2, b"\0")
+            asked = [Like((first, last), more) for last in lasts for more in (0, 5)]
             check(rows, segments, asked)
 
 

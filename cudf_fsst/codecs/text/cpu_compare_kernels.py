@@ -77,7 +77,7 @@ def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
 
 
 @njit(inline="always")
-def tile_length(lengths: int, tile_size: int, tile: int) -> int:
+def tile_length(lengths: int, tile_size: int, tile: int) -> Any:
     """Bytes of a tile's codes, as stored."""
     if tile_size <= 256:
         return np.int64(load8(lengths + tile)) + 1
@@ -105,10 +105,10 @@ def same_bytes(row: int, value: int, nbytes: int) -> bool:
         row += 8
         value += 8
         nbytes -= 8
+    different = np.uint8(0)
     for i in range(nbytes):
-        if load8(row + i) != load8(value + i):
-            return False
-    return True
+        different |= load8(row + i) ^ load8(value + i)
+    return different == 0
 
 
 @njit(inline="always")
@@ -143,10 +143,12 @@ def _find_edges(
 
 
 @njit()
-def _of_sizes(
-    ends: int, number: int, row: int, least: int, most: int, wanted: Any, found: Any, starts: Any, sizes: Any, count: int
-) -> int:
-    """Note rows that have one of some sizes behind the `count` that are noted, numbered from `row`; how many are."""
+def _of_sizes(ends: int, number: int, row: int, sizes_of: Any, found: Any, starts: Any, sizes: Any, count: int) -> int:
+    """Note rows that have one of some sizes behind the `count` that are noted, numbered from `row`; how many are.
+
+    `sizes_of`: the smallest of the sizes, the largest, and `wanted` of `compare_values`.
+    """
+    least, most, wanted = sizes_of
     start = np.int64(load64(ends))
     for i in range(number):
         end = np.int64(load64(ends + 8 * i + 8))
@@ -185,7 +187,7 @@ def _of_size(
 
 
 @njit(inline="always")
-def _group(size: int, wanted: Any, sizes: Any) -> int:
+def _group(size: int, wanted: Any, sizes: Any) -> Any:
     """Which of the values' sizes, between the smallest and the largest of them, a row has, or -1."""
     if wanted.size:
         return np.int64(wanted[size - sizes[0]])
@@ -292,7 +294,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
             if 0 <= begin < position <= codes_nbytes:
                 touched += np.int64(load8(codes + begin)) + np.int64(load8(codes + position - 1))
         places[count, 0] = touched
-        kept = 0
+        kept: Any = 0
         for i in range(count):
             start, size = starts[i], sizes[i]
             group = _group(size, wanted, value_sizes)
@@ -462,6 +464,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         """
         room_at, ends_at = np.int64(room.ctypes.data), np.int64(ends.ctypes.data)
         least, most = values[0][0], values[0][-1]
+        sizes_of = least, most, wanted
         places = np.empty((GROUP_ROWS + 1, 2), np.int64)
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
         flags_at = np.int64(flags.ctypes.data)
@@ -477,7 +480,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
                 if least == most:
                     count = _of_size(ends_at, some, number, least, found, starts, sizes, flags_at, count)
                 else:
-                    count = _of_sizes(ends_at, some, number, least, most, wanted, found, starts, sizes, count)
+                    count = _of_sizes(ends_at, some, number, sizes_of, found, starts, sizes, count)
                 number += some
                 block += 1
             few = count > 0 and starts[count - 1] - starts[0] > _FEW_CHARS * count
@@ -517,4 +520,3 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         return FINE, 0
 
     return compare_edges, compare_values
-
