@@ -143,7 +143,7 @@ def _find_edges(
 
 
 @njit()
-def _of_sizes(ends: int, number: int, row: int, sizes_of: Any, found: Any, starts: Any, sizes: Any, count: int) -> int:
+def _of_sizes(ends: int, number: int, row: int, sizes_of: Any, found: Any, starts: Any, sizes: Any, count: Any) -> Any:
     """Note rows that have one of some sizes behind the `count` that are noted, numbered from `row`; how many are.
 
     `sizes_of`: the smallest of the sizes, the largest, and `wanted` of `compare_values`.
