@@ -112,7 +112,15 @@ QUESTIONS: dict[str, tuple[Callable[[Any, str], Any], Callable[[Any, str], Any]]
         lambda column, word: column.str.startswith(word[:3]),
         lambda column, word: column.str.starts_with(word[:3]),
     ),
+    "ends with": (
+        lambda column, word: column.str.endswith(word[-3:]),
+        lambda column, word: column.str.ends_with(word[-3:]),
+    ),
     "==": (lambda column, word: column == word, lambda column, word: column == word),
+    "isin": (
+        lambda column, word: column.isin([word, f"{word}s", "x"]),
+        lambda column, word: column.is_in([word, f"{word}s", "x"]),
+    ),
     "regular expression": (
         lambda column, word: column.str.contains(rf"{word}\w*s\b", regex=True),
         lambda column, word: column.str.contains(rf"{word}\w*s\b"),
@@ -120,7 +128,12 @@ QUESTIONS: dict[str, tuple[Callable[[Any, str], Any], Callable[[Any, str], Any]]
     "length": (lambda column, word: column.str.len(), lambda column, word: column.str.len_chars()),
 }
 #: Datasets that are asked -> the word.
-WORDS = {"source lines": "return", "package descriptions": "install", "names of characters": "LETTER"}
+WORDS = {
+    "source lines": "return",
+    "package descriptions": "install",
+    "file names": "__init__.py",
+    "names of characters": "LETTER",
+}
 
 
 def sizes(series: pd.Series, packed: Any) -> dict[str, int]:
