@@ -114,7 +114,7 @@ def render_real_text(content: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {content['machine']['versions'][name]}" for name in ("pandas", "pyarrow"))
     lines = [
         "Text that comes with Python and its packages, in MB "
-        f"({packages}, {content['date']}: [all results](benchmarks/results/real_text.json)). "
+        f"({packages}, {content['date']}: [all results](benchmarks/results/real_text.json)).",
         "*pandas* is its `str` dtype in memory, *category* the same as categories, *ratio* Arrow's bytes / ours:",
         "",
         "| text | rows | pandas | category | cudf-fsst | ratio | Parquet, Zstd |",
@@ -140,9 +140,8 @@ def render_real_text(content: dict[str, Any]) -> str:
             "",
             f"**Parquet is the better file**: our columns take {larger} times the bytes of one with Zstd. "
             "They are for text in memory that is read and asked.",
-            f"**Without a GPU**, a question about some of these texts takes {span(ours)} ms with one thread. The table "
-            "has our time divided by that of pandas, and by that of Polars. "
-            "Below 1 ours is faster ([all times](docs/questions.md#in-host-memory)):",
+            f"**Without a GPU** a question takes {span(ours)} ms here ([all](docs/questions.md#in-host-memory)). "
+            "This is our time / theirs, of one thread; below 1 ours is faster:",
             "",
             f"| our time / theirs | {' | '.join(times)} |",
             f"|---|{'--:|' * len(times)}",
