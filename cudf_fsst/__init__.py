@@ -4,20 +4,25 @@ Importing registers the accessors, ``series.fsst.compress()`` and ``df.fsst.comp
 ``cudf_fsst.column``.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.onpair.symbols import OnPairTable
 from .column import CompressedColumn, train
 from .device.pinned import set_pinned_limit
-from .engines.polars import scan
 from .exchange import compress, from_arrow
 from .frame import CompressedFrame, load
 from .interop import arrow_extension
 from .joining import Compressor, concat
-from .parquet import read_parquet
-from .spill import SpillPool, spilling
+
+if TYPE_CHECKING:
+    from .engines.polars import scan
+    from .parquet import read_parquet
+    from .spill import SpillPool, spilling
 
 __all__ = [
     "CompressedColumn",
@@ -39,12 +44,33 @@ __all__ = [
     "train",
 ]
 
-try:
-    __version__ = version("cudf-fsst")
-except PackageNotFoundError:  # its sources are used as they lie there
-    __version__ = "unknown"
-del PackageNotFoundError, version
+#: Public names whose modules are imported when they are asked for.
+_LATER = {"SpillPool": ".spill", "read_parquet": ".parquet", "scan": ".engines.polars", "spilling": ".spill"}
 
 register()
 arrow_extension.register()
 del arrow_extension
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        found: Any = _version()
+    elif name in _LATER:
+        found = getattr(import_module(_LATER[name], __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("cudf-fsst")
+    except PackageNotFoundError:  # its sources are used as they lie there
+        return "unknown"

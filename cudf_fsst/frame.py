@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,6 @@ from .codecs import registry
 from .codecs.node import Content, Node
 from .column import CompressedColumn, dtype_of
 from .column import of_loaded as column_of
-from .engines import polars as engines
-from .engines.tables import EngineTable
 from .files import columns as files
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
@@ -28,6 +26,9 @@ from .interop import schema
 from .interop.arrow import table_of
 from .naming import naming
 from .tables import as_html
+
+if TYPE_CHECKING:
+    from .engines.tables import EngineTable
 
 #: Columns that a notebook shows.
 _SHOWN = 60
@@ -514,6 +515,8 @@ class CompressedFrame(compute.Frames, compute.Refused):
         ValueError
             Two columns have the same label as a text.
         """
+        from .engines import polars as engines
+
         return engines.lazy(self._engine_table(), where)
 
     def dataset(self) -> Any:
@@ -546,6 +549,8 @@ class CompressedFrame(compute.Frames, compute.Refused):
         return dataset(self._engine_table())
 
     def _engine_table(self) -> EngineTable:
+        from .engines.tables import EngineTable
+
         return EngineTable(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
 
     def _arrow_schema(self) -> Any:

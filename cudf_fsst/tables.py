@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from .sizes import format_bytes
@@ -19,16 +18,16 @@ def as_html(caption: str, lines: Sequence[Sequence[str]], bars: Sequence[tuple[i
     bars : sequence of tuple of int
         Of each line but the head the bytes compressed and uncompressed, which a bar at its end shows.
     """
+    from html import escape
+
     widest = max([1, *(max(sizes) for sizes in bars)])
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in (*lines[0], *(["size"] if bars else [])))
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in (*lines[0], *(["size"] if bars else [])))
     drawn = [f"<td>{size_bar(*sizes, widest)}</td>" for sizes in bars] or [""] * (len(lines) - 1)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + f"{end}</tr>"
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + f"{end}</tr>"
         for line, end in zip(lines[1:], drawn, strict=True)
     )
-    return (
-        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def size_bar(nbytes: int, uncompressed_nbytes: int, widest: int) -> str:

@@ -31,3 +31,19 @@ print(*[name for name in {HEAVY} if name in sys.modules and name not in there])
 """
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert tuple(done.stdout.split()) == needed
+
+
+def test_what_is_imported_when_it_is_asked_for() -> None:
+    script = """
+import sys
+import cudf_fsst
+rooms = ("spill", "parquet", "engines")
+print(*[room for room in rooms if f"cudf_fsst.{room}" in sys.modules], "importlib.metadata" in sys.modules)
+assert set(cudf_fsst.__all__) <= set(dir(cudf_fsst))
+from cudf_fsst import *
+assert spilling is cudf_fsst.spilling and scan is cudf_fsst.scan
+assert cudf_fsst.__version__
+assert not hasattr(cudf_fsst, "nothing")
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False"]
