@@ -273,13 +273,17 @@ def inspect(
     files: Annotated[list[Path], typer.Argument(help="compressed columns or frames", metavar="FILE.fsst...")],
     symbols: Annotated[bool, typer.Option("--symbols", help="show every symbol of every table")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="a line of JSON for each file; sizes are bytes")] = False,
+    check: Annotated[bool, typer.Option("--check", help="read all of each file, and check it as load does")] = False,
 ) -> None:
-    """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns."""
+    """Show what a compressed column holds: sizes, ratios, segments, symbol tables; of a frame, its columns.
+
+    Only what says that is read. So damage in other parts of a file does not show without --check.
+    """
     from .cli_facts import facts_of
 
     _check_inputs(files)
     for file in files:
-        facts = facts_of(file, symbols)
+        facts = facts_of(file, symbols, check)
         if as_json:
             print(json.dumps(facts))
         elif facts["kind"] == "frame":

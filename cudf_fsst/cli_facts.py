@@ -6,21 +6,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .files.columns import outline
 from .files.storage import version_of
-from .frame import CompressedFrame, load, of_column
+from .frame import CompressedFrame, load, of_column, of_loaded
 
 
-def facts_of(path: Path, symbols: bool = False) -> dict[str, Any]:
+def facts_of(path: Path, symbols: bool = False, check: bool = False) -> dict[str, Any]:
     """Sizes in bytes, ratios, codecs; of a column of strings its segments, of all else a frame's columns.
 
     Parameters
     ----------
     path : Path
-        Of a file that ``save`` wrote. All of it is checked; nothing is decoded.
+        Of a file that ``save`` wrote. Nothing is decoded.
     symbols : bool
         Also all symbols of the tables of each column, in hexadecimal digits, and the code of each table's first one.
+    check : bool
+        Read all of it and check it, as `load` does; otherwise what says sizes, see `cudf_fsst.files.columns.outline`.
     """
-    found = load(path)
+    found = load(path) if check else of_loaded(outline(path))
     facts = {"file": str(path), "file_nbytes": path.stat().st_size, "format_version": version_of(path)}
     if not isinstance(found, CompressedFrame) and not found._is_text:
         found = of_column(found)
@@ -58,7 +61,7 @@ def _of_text(column: Any, symbols: bool) -> dict[str, Any]:
         "kind": "column",
         "name": name if name is None or isinstance(name, (str, int)) else str(name),
         "dtype": str(column.dtype),
-        "index": _index_kind(column.index),
+        "index": _index_kind(column._index.without_rows()),
         "rows": len(column),
         "nulls": column.null_count,
         "uncompressed_nbytes": column.uncompressed_nbytes,

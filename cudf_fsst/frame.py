@@ -796,13 +796,15 @@ def load(
             raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
         columns = list(columns)
     choose = None if columns is None else partial(_places_of, columns)
-    loaded = files.load(path, choose, storage_options=storage_options, buffers=buffers)
-    made: CompressedColumn | CompressedFrame
-    if loaded.holds == "column":
-        made = column_of(loaded)
-    else:
-        made = CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
+    made = of_loaded(files.load(path, choose, storage_options=storage_options, buffers=buffers))
     return made if buffers is None else made.to_device()
+
+
+def of_loaded(loaded: files.Loaded) -> CompressedColumn | CompressedFrame:
+    """The column or the frame of a file."""
+    if loaded.holds == "column":
+        return column_of(loaded)
+    return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
 
 
 def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:

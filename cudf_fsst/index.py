@@ -14,7 +14,7 @@ from .buffers import ColumnBuffers
 from .codecs.node import Content, Node
 from .files.columns import Loaded
 from .interop import cudf as interop_cudf
-from .interop import index_stream
+from .interop import arrow_columns, index_stream
 from .interop import pandas as interop_pandas
 from .interop.dtypes import has_integers
 from .interop.indexes import assemble_index, in_version_1
@@ -140,6 +140,11 @@ class CompressedIndex:
         else:
             made = self.whole(backend)
         return made if start == 0 and stop is None else made[start:stop]
+
+    def without_rows(self) -> Any:
+        """An index of pandas of its kind, names and dtypes, for which no level is read."""
+        levels = [arrow_columns.describe(arrow_columns.no_rows(level.type)) for level in self.levels]
+        return self.build(HostBackend(), levels, 0, 0)
 
     def chosen(self, backend: Backend, rows: Any, key: slice | None = None) -> Any:
         """Labels of chosen rows; None where the levels are to be read as the columns are, for `build`.

@@ -163,6 +163,7 @@ class Reader:
     def command_line(self) -> None:
         for command in (
             lambda: cli.inspect([self.path], symbols=True),
+            lambda: cli.inspect([self.path], check=True),
             lambda: cli.decompress([self.path], output=self.parquet, force=True),
         ):
             try:

@@ -240,7 +240,6 @@ class Trees:
         if types.is_dictionary(kind):
             [child] = tree["children"]
             dictionary = self.values(child, kind.value_type)
-            need(None not in dictionary, "values of a dictionary")
             need(nulls == rows or all(index < len(dictionary) for index in numbers), "indices")
             return [dictionary[index] if here else None for index, here in zip(numbers, valid, strict=True)]
         return [value_of(kind, number, width) if here else None for number, here in zip(numbers, valid, strict=True)]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
@@ -21,6 +22,8 @@ import pytest
 import cudf_fsst
 from cli_cases import run, run_bad, run_ok
 from cudf_fsst import cli_files
+from cudf_fsst.cli_facts import facts_of
+from cudf_fsst.files import disk
 
 TABLE = pa.table(
     {
@@ -278,6 +281,35 @@ def test_damaged_files_are_named(content: bytes, suffix: str, tmp_path: Path) ->
     assert str(file) in run_bad("compress", file, "-o", tmp_path / "f.fsst", "--device", "cpu")
     file.unlink()
     assert str(file) in run_bad("compress", file, "-o", tmp_path / "f.fsst", "--device", "cpu")
+
+
+def test_inspect_reads_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 50_000
+    data = pd.DataFrame({"n": np.random.default_rng(1).integers(0, 2**40, rows), "t": [f"row {i}" for i in range(rows)]})
+    data["kind"], data["few"] = pd.Categorical(data["t"].str[-1]), data["t"].str[-1]
+    whole = data.set_index(data["t"].rename("key")).fsst.compress()
+    for name, one in (("frame", whole), ("text", data["t"].fsst.compress()), ("kind", whole.column("kind"))):
+        for compression in (None, "zstd"):
+            path = tmp_path / f"{name}-{compression}"
+            one.save(path, compression=compression)
+            read = 0
+
+            def counted(self: Any, targets: Any, fill: Any = disk._Disk.fill) -> None:
+                nonlocal read
+                read += sum(array.nbytes for _, array in targets)
+                fill(self, targets)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(disk._Disk, "fill", counted)
+                facts = facts_of(path, symbols=True)
+            assert facts == facts_of(path, symbols=True, check=True)
+            assert name == "kind" or facts["uncompressed_nbytes"] == one.uncompressed_nbytes
+            assert read < 20_000 + path.stat().st_size // 10
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+            run_ok("inspect", path)
+            assert "codes of segment" in run_bad("inspect", path, "--check")
 
 
 def test_inspect_as_json(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_damaged_frame(parquet: Path, tmp_path: Path) -> None:
     for damaged in (whole[:100], whole[:-1], whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]):
         (tmp_path / "damaged.fsst").write_bytes(damaged)
         assert "damaged.fsst" in run_bad("decompress", tmp_path / "damaged.fsst", "-o", tmp_path / "out.parquet")
-        assert "damaged.fsst" in run_bad("inspect", tmp_path / "damaged.fsst")
+        assert "damaged.fsst" in run_bad("inspect", tmp_path / "damaged.fsst", "--check")
     assert not (tmp_path / "out.parquet").exists()
 
 

@@ -148,7 +148,7 @@ def test_damaged_file(parquet: Path, tmp_path: Path) -> None:
     for damaged in (b"", whole[:100], whole[:-1], whole[: len(whole) // 2] + b"\xff" + whole[len(whole) // 2 + 1 :]):
         (tmp_path / "damaged.fsst").write_bytes(damaged)
         run_bad("decompress", tmp_path / "damaged.fsst", "-o", tmp_path / "out.parquet")
-        run_bad("inspect", tmp_path / "damaged.fsst")
+        run_bad("inspect", tmp_path / "damaged.fsst", "--check")
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "text.fsst", "damaged.fsst"}
 
 

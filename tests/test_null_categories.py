@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,12 @@ import pyarrow.compute as pc
 import pytest
 
 import cudf_fsst
+import reference_frame_reader
+from cudf_fsst.cli_facts import facts_of
 from cudf_fsst.codecs.node import Node
+from cudf_fsst.files import trees
+from cudf_fsst.frame import of_column
+from cudf_fsst.interop import arrow_columns
 
 CODES = pa.array([0, 1, None, 2, 1] * 300, pa.int16())
 VALUES: dict[str, pa.Array] = {
@@ -119,12 +123,38 @@ def nodes(node: Node) -> list[Node]:
     return [node, *(one for child in node.children for one in nodes(child))]
 
 
-def test_stored_ones_are_refused(tmp_path: Path) -> None:
-    column = cudf_fsst.compress(pa.array(["a", "b"]).dictionary_encode())
-    node = column._content.node
-    values = cudf_fsst.compress(pa.array(["a", None]))._content.node
-    wrong = Node(node.type, node.rows, 0, node.validity, node.values, children=(values,))
-    column._content = replace(column._content, node=wrong)
-    column.save(tmp_path / "wrong.fsst")
-    with pytest.raises(ValueError, match="column 0: 1 of its dictionary's values are null"):
-        cudf_fsst.load(tmp_path / "wrong.fsst")
+@pytest.mark.parametrize("rows", [5, 3000])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", None, "b"]),
+        pa.array([5, None, 7]),
+        pa.nulls(3),
+        pa.array([None, [1], None]),
+        pa.array([*(f"word {i % 90}" for i in range(5000)), *[None] * 50, "end"]),
+    ],
+    ids=["texts", "numbers", "no type", "lists", "scopes"],
+)
+def test_files_that_have_such(values: Any, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files as they were written before rows became null on their way in."""
+    monkeypatch.setattr(trees, "_WINDOW_ROWS", 1024)
+    codes = pa.array([None if i % 7 == 0 else i * 11 % len(values) for i in range(rows)], pa.int16())
+    array = pa.DictionaryArray.from_arrays(codes, values)
+    with monkeypatch.context() as before:
+        before.setattr(arrow_columns, "without_null_values", lambda one: one)
+        column = cudf_fsst.compress(array)
+    assert column.null_count == codes.null_count
+    column.save(tmp_path / "old.fsst")
+    found, wanted = cudf_fsst.load(tmp_path / "old.fsst"), array.to_pylist()
+    missing = [value is None for value in wanted]
+    assert found.to_arrow().to_pylist() == wanted
+    assert found.null_count == sum(missing)
+    assert sum(missing) > codes.null_count or len(values) > rows
+    assert list(found.isna()) == missing
+    assert facts_of(tmp_path / "old.fsst") == facts_of(tmp_path / "old.fsst", check=True)
+    [(_, read)] = reference_frame_reader.read(tmp_path / "old.fsst")
+    assert read == wanted
+    frame = of_column(found, "k")
+    assert frame.dataset().count_rows(pc.field("k").is_null()) == sum(missing)
+    found.save(tmp_path / "new.fsst")
+    assert cudf_fsst.load(tmp_path / "new.fsst").null_count == sum(missing)

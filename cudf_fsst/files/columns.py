@@ -100,6 +100,18 @@ def load(
         return _text(storage.Stored(file.version, list(file.read([0]).values()), file.schema, file.index))
 
 
+def outline(path: storage.Target) -> Loaded:
+    """What a file holds, without what its columns' rows are: parts that have sizes, but no buffers.
+
+    Read and checked are the head of the file, the schema, labels of columns, symbol tables, and what says how many
+    characters the rows of strings with a dictionary have; of version 1 the index. So a file that is damaged elsewhere passes.
+    """
+    with storage.opened(path) as file:
+        if file.version != FORMAT_VERSION:
+            return _of_streams(file, None, True, outlined=True)
+        return _text(storage.Stored(file.version, list(file.outline([0]).values()), file.schema, file.index))
+
+
 def save_text(
     path: Any,
     segments: Sequence[Any],
@@ -186,7 +198,7 @@ def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[C
     return described, [Content(store.node(arrow_columns.describe(array)), array.type, None) for array in arrays]
 
 
-def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) -> Loaded:
+def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, *, outlined: bool = False) -> Loaded:
     """What a file of version 2 or later holds, or those of its columns; ValueError names what does not fit together."""
     types, notes = schema.frame_from_bytes(file.schema)
     if file.index is not None:
@@ -207,10 +219,11 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
         described = [*notes["columns"], *notes["levels"]]
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
-        streams = file.read(range(len(file.codecs))) if choose is None else {}
+        at_once = choose is None and not outlined
+        streams = file.read(range(len(file.codecs))) if at_once else {}
         edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
         first = edges[len(described)]
-        if choose is not None:
+        if not at_once:
             streams = file.read(range(first, len(file.codecs)))
         reader = trees.TreeReader(streams, file.codecs, first, version=file.version)
         labels = _read_labels(notes["labels"], named, types[len(described) :], reader, count)
@@ -221,12 +234,14 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
             raise ValueError(f"the frame has {rows} rows, its index {indexes.range_length(index)} labels")
         places = list(range(count)) if choose is None else _chosen(choose, labels, types[:count])
         chosen = sorted({*places, *(range(count, len(described)) if with_levels else ())})
-        if choose is not None:
-            streams = file.read([number for i in chosen for number in range(edges[i], edges[i + 1])])
-        found = {}
+        if not at_once:
+            read = file.outline if outlined else file.read
+            streams = read([number for i in chosen for number in range(edges[i], edges[i + 1])])
+        whole, found = file if outlined else None, {}
         for i in chosen:
             one, kind, what = described[i], types[i], f"column {i}"
-            node = trees.TreeReader(streams, file.codecs, edges[i], version=file.version).node(one["tree"], kind, what)
+            trunk = trees.TreeReader(streams, file.codecs, edges[i], version=file.version, outline_of=whole)
+            node = trunk.node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
             found[i] = Content(node, kind, one["dtype"])
@@ -238,7 +253,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool) 
             index,
             types[count : len(described)],
         )
-        for i, content in found.items():  # when it is known that all columns fit, for values may take memory
+        for i, content in found.items() if not outlined else ():  # values may take memory; now all columns fit
             with naming(f"column {i}"):
                 check_values(content.type, content.stored, partial(trees.survey, content.node))
     except _ChoiceError as error:

@@ -36,19 +36,23 @@ def wrap(content: Any, name: str) -> bytes | None:
     return stored if len(stored) < nbytes <= MOST_GROWTH * len(stored) else None
 
 
-def nbytes_of(stored: npt.NDArray[np.uint8]) -> int:
-    """Bytes of the section of which this is stored.
+#: Bytes of what is stored that say how large the section is.
+HEAD_NBYTES = _NBYTES.size
+
+
+def nbytes_of(stored: npt.NDArray[np.uint8], stored_nbytes: int) -> int:
+    """Bytes of the section of which this is stored, or the first `HEAD_NBYTES` of so many.
 
     Raises
     ------
     ValueError
         It is damaged: there are not so many bytes in it.
     """
-    if stored.size <= _NBYTES.size:
-        raise ValueError(f"{stored.size} bytes are no section with an outer codec")
+    if stored_nbytes <= _NBYTES.size:
+        raise ValueError(f"{stored_nbytes} bytes are no section with an outer codec")
     (nbytes,) = _NBYTES.unpack(stored[: _NBYTES.size].tobytes())
-    if nbytes > MOST_GROWTH * stored.size:
-        raise ValueError(f"{nbytes} bytes in {stored.size}, more than {MOST_GROWTH} times as many")
+    if nbytes > MOST_GROWTH * stored_nbytes:
+        raise ValueError(f"{nbytes} bytes in {stored_nbytes}, more than {MOST_GROWTH} times as many")
     return int(nbytes)
 
 

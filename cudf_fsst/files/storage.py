@@ -318,25 +318,49 @@ class Opened:
     def read(self, numbers: Collection[int]) -> dict[int, Stream]:
         """Some streams by number, read and checked as `load` does it; nothing of the others is read."""
         segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
-        tables = {
-            table: self.codecs[number]
-            for number in numbers
-            for table in range(
-                self._records[number].first_table, self._records[number].first_table + self._records[number].tables
-            )
-        }
+        tables = self._tables(numbers)
         wanted = {_TABLE: tables, _META: segments, _CODES: segments}
         contents = self._contents([one for one in self._places if one.number in wanted.get(one.kind, ())])
         made = {number: _read_table(tables[number], number, contents[_TABLE, number]) for number in sorted(tables)}
         loaded: dict[int, Any] = {}
         for number in sorted(numbers):
             for part, described in enumerate(self._described[number], self._firsts[number]):
-                loaded[part] = described.make(made, contents[_META, part], contents[_CODES, part])
+                meta, codes = contents[_META, part], contents[_CODES, part]
+                loaded[part] = described.make(made, meta.nbytes, codes.nbytes, meta, codes)
         _share(lambda numbered: _check_part(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()])
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)
         }
+
+    def outline(self, numbers: Collection[int]) -> dict[int, Stream]:
+        """Some streams by number, whose parts have sizes but no buffers: of what is stored, tables alone are read."""
+        tables = self._tables(numbers)
+        contents = self._contents([one for one in self._places if one.kind == _TABLE and one.number in tables])
+        made = {number: _read_table(tables[number], number, contents[_TABLE, number]) for number in sorted(tables)}
+        parts = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
+        places = [one for one in self._places if one.kind in (_META, _CODES) and one.number in parts]
+        sizes = {(one.kind, one.number): one.nbytes for one in places}
+        wrapped = [(one, np.empty(min(outer.HEAD_NBYTES, one.nbytes), np.uint8)) for one in places if one.outer]
+        self._source.fill([(one.offset, head) for one, head in wrapped])
+        for one, head in wrapped:
+            with naming(one.name):
+                sizes[one.kind, one.number] = outer.nbytes_of(head, one.nbytes)
+        return {
+            number: (
+                self.codecs[number],
+                [
+                    described.make(made, sizes[_META, part], sizes[_CODES, part])
+                    for part, described in enumerate(self._described[number], self._firsts[number])
+                ],
+            )
+            for number in sorted(numbers)
+        }
+
+    def _tables(self, numbers: Collection[int]) -> dict[int, str]:
+        """The symbol tables of some streams, by number, and their codecs."""
+        records = [(self.codecs[number], self._records[number]) for number in numbers]
+        return {first + i: codec for codec, one in records for first in [one.first_table] for i in range(one.tables)}
 
     def _first(self, nbytes: int) -> bytes:
         """The first bytes of the file."""
@@ -366,7 +390,7 @@ class Opened:
             _check_checksum(place, contents[i])
             if place.outer:
                 with naming(place.name):
-                    (content,) = self._buffers([outer.nbytes_of(contents[i])])
+                    (content,) = self._buffers([outer.nbytes_of(contents[i], place.nbytes)])
                     outer.unwrap(contents[i], place.outer, content)
                 contents[i] = content
 
@@ -521,8 +545,11 @@ class _SegmentRecord:
     def meta_nbytes(self, _stored: int) -> int:
         return self.layout.meta_nbytes
 
-    def make(self, tables: Mapping[int, Table], meta: Any, codes: Any) -> Segment:
-        return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes.nbytes)
+    def make(
+        self, tables: Mapping[int, Table], meta_nbytes: int, codes_nbytes: int, meta: Any = None, codes: Any = None
+    ) -> Segment:
+        del meta_nbytes  # which the layout says
+        return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes_nbytes)
 
 
 @dataclass(frozen=True)
@@ -542,9 +569,11 @@ class _PackedRecord:
     def meta_nbytes(self, stored: int) -> int:
         return stored  # the codec checks it
 
-    def make(self, tables: Mapping[int, Table], meta: Any, codes: Any) -> Packed:
+    def make(
+        self, tables: Mapping[int, Table], meta_nbytes: int, codes_nbytes: int, meta: Any = None, codes: Any = None
+    ) -> Packed:
         del tables
-        return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta.nbytes, codes.nbytes)
+        return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta_nbytes, codes_nbytes)
 
 
 def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:

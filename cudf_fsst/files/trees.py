@@ -17,14 +17,17 @@ from ..codecs.dict.plan import least_chars
 from ..codecs.node import Node, dictionary_of, is_strings
 from ..codecs.part import Packed, Part
 from ..codecs.registry import is_text
+from ..codecs.text import cpu as text
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
 from ..interop.arrow_columns import fixed_width
 from ..naming import naming
-from .storage import FIRST_TEXT, Stream
+from .storage import FIRST_TEXT, Opened, Stream
 from .versions import EXACT_VERSION, NEWEST_VERSION
 
 _types = pa.types
+#: Rows that are looked at together; a multiple of 8.
+_WINDOW_ROWS = 1 << 20
 RAW = raw.NAME
 
 
@@ -103,10 +106,22 @@ class TreeReader:
         The stream to begin with.
     version : int
         Of the file.
+    outline_of : Opened, optional
+        The file, of whose streams these are an outline. Then no value is looked at, but codes of dictionaries: they
+        alone say how many characters the rows have.
     """
 
-    def __init__(self, streams: Mapping[int, Stream], codecs: Sequence[str], first: int, *, version: int) -> None:
-        self._streams, self._codecs, self._next = streams, codecs, first
+    def __init__(
+        self,
+        streams: Mapping[int, Stream],
+        codecs: Sequence[str],
+        first: int,
+        *,
+        version: int,
+        outline_of: Opened | None = None,
+    ) -> None:
+        self._streams, self._codecs, self._next, self._file = streams, codecs, first, outline_of
+        self._version = version
         self._dictionaries, self._newest = version >= EXACT_VERSION, version >= NEWEST_VERSION
 
     def check_plain(self) -> None:
@@ -143,17 +158,18 @@ class TreeReader:
             raise ValueError(f"{where}: no column can be of type {kind}")
         if values_of_a_row(kind) > MOST_VALUES:
             raise ValueError(f"{where}: a row of type {kind} has more than {MOST_VALUES} values")
-        rows, nulls = stored["rows"], stored["nulls"]
+        first, rows, nulls = self._next, stored["rows"], stored["nulls"]
         if not (type(rows) is int and type(nulls) is int and 0 <= nulls <= rows < 2**63):
             raise ValueError(f"{where}: {nulls!r} nulls in {rows!r} rows")
         validity: tuple[Packed, ...] = ()
         if stored["validity"] is not None:
             validity = self._values(stored["validity"], -(-rows // 8), 1, where)
+        if validity and self._file is None:
             found = cpu.survey(validity, lambda bits: (int(np.bitwise_count(bits).sum(dtype=np.int64)), int(bits[-1])))
             past = found[-1][1] >> rows % 8 if rows % 8 else 0
             if past or sum(ones for ones, _ in found) != rows - nulls:
                 raise ValueError(f"{where}: its validity does not have {nulls} nulls in {rows} rows")
-        elif nulls and not (is_strings(kind) or _types.is_null(kind)):
+        elif nulls and not (validity or is_strings(kind) or _types.is_null(kind)):
             raise ValueError(f"{where}: {nulls} nulls without a validity")
         width = fixed_width(kind) or offset_width(kind)
         numbers = max(1, width // 8)  # streams of values
@@ -181,9 +197,20 @@ class TreeReader:
             for i, (child, child_kind) in enumerate(zip(stored["children"], kinds, strict=True))
         )
         node = Node(kind, rows, nulls, validity, streams, segments, children)
-        if not of_scope:  # whose codes are counted besides
+        if of_scope:  # whose codes are counted besides
+            return node
+        odd = _types.is_dictionary(kind) and children[0].null_count and nulls < rows
+        if self._file is None:
             _check_references(node, where)
-        return node
+            return _with_nulls_of_values(node) if odd else node
+        return self._whole(first, stored, kind, where) if odd else node
+
+    def _whole(self, first: int, stored: Any, kind: Any, where: str, *, of_scope: bool = False) -> Node:
+        """A node as `load` reads it, of which this has read the outline, from this stream on."""
+        assert self._file is not None
+        streams = self._file.read(range(first, self._next))
+        reader = TreeReader(streams, self._codecs, first, version=self._version)
+        return reader.node(stored, kind, where, of_scope=of_scope)
 
     def _text(self, numbers: Any, kind: Any, where: str) -> tuple[Segment, ...]:
         """The segments of strings; a list of streams is of several codecs."""
@@ -212,10 +239,15 @@ class TreeReader:
             place = f"{where}, scope {i}"
             if tree.get("scopes"):
                 raise ValueError(f"{place}: has scopes itself")
-            scope = self.node(tree, dictionary_of(kind, size) if size else kind, place, of_scope=size > 0)
+            first, own = self._next, dictionary_of(kind, size) if size else kind
+            scope = self.node(tree, own, place, of_scope=size > 0)
             if not scope.rows:
                 raise ValueError(f"{place}: no rows")
-            children.append(_with_chars(scope, place) if size else scope)
+            if size and self._file is not None:
+                scope = replace(scope, chars=_with_chars(self._whole(first, tree, own, place, of_scope=True), place).chars)
+            elif size:
+                scope = _with_chars(scope, place)
+            children.append(scope)
         rows, nulls = sum(one.rows for one in children), sum(one.null_count for one in children)
         if (rows, nulls) != (stored["rows"], stored["nulls"]) or rows >= 2**63:
             raise ValueError(f"{where}: its scopes do not have {stored['rows']} rows with {stored['nulls']} nulls")
@@ -232,6 +264,38 @@ def _with_chars(scope: Node, where: str) -> Node:
     if chars >= 2**63:
         raise ValueError(f"{where}: {chars} characters")
     return replace(scope, chars=chars)
+
+
+def _with_nulls_of_values(node: Node) -> Node:
+    """A dictionary whose rows are null where their values are, which files have that were written before 0.1.0."""
+    (child,), (codes,) = node.children, node.values
+    validity: list[Packed] = []
+    nulls = 0
+    for start in range(0, node.rows, _WINDOW_ROWS):
+        stop = min(start + _WINDOW_ROWS, node.rows)
+        there = np.ones(stop - start, np.bool_)
+        if node.validity:
+            bits = cpu.read(node.validity, 1, start // 8, -(-stop // 8), edges=node.validity_edges)
+            there = np.unpackbits(bits, count=stop - start, bitorder="little").view(np.bool_)
+        numbers, places = np.unique(cpu.read(codes, codes[0].itemsize, start, stop), return_inverse=True)
+        there &= _are_there(child, numbers.astype(np.int64))[places]
+        nulls += there.size - int(there.sum())
+        validity += cpu.compress(np.packbits(there, bitorder="little"))
+    return replace(node, null_count=nulls, validity=tuple(validity))
+
+
+def _are_there(node: Node, rows: Any) -> Any:
+    """Whether rows, in ascending order, are not null."""
+    if node.null_count in (0, node.rows):
+        return np.full(rows.size, not node.null_count)
+    if node.scopes:
+        cuts = np.searchsorted(rows, node.scope_edges)
+        parts = zip(node.scopes, node.scope_edges, cuts, cuts[1:], strict=False)
+        return np.concatenate([_are_there(scope, rows[a:b] - first) for scope, first, a, b in parts])
+    if node.segments:
+        bits, _ = text.validity(node.segments)
+        return (bits[rows >> 3] >> (rows & 7) & 1).astype(np.bool_)
+    return np.unpackbits(cpu.take_bits(node.validity, rows), count=rows.size, bitorder="little").view(np.bool_)
 
 
 def survey(node: Node, look: Callable[[Any], None]) -> None:
@@ -259,8 +323,6 @@ def _check_references(node: Node, where: str) -> None:
         largest = max(cpu.survey(node.values[0], _largest))
         if largest > 1:
             raise ValueError(f"{where}: a boolean of {largest}")
-    if _types.is_dictionary(node.type) and node.children[0].null_count:  # rows would be null that say they are not
-        raise ValueError(f"{where}: {node.children[0].null_count} of its dictionary's values are null")
     if not node.children or not node.values:
         return
     rows = node.children[0].rows
