@@ -13,8 +13,8 @@ from .backend.content import Described
 from .buffers import ColumnBuffers
 from .codecs.node import Content, Node
 from .files.columns import Loaded
-from .interop import cudf as interop_cudf
 from .interop import arrow_columns, index_stream
+from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.dtypes import has_integers
 from .interop.indexes import assemble_index, in_version_1

@@ -285,7 +285,8 @@ def test_damaged_files_are_named(content: bytes, suffix: str, tmp_path: Path) ->
 
 def test_inspect_reads_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 50_000
-    data = pd.DataFrame({"n": np.random.default_rng(1).integers(0, 2**40, rows), "t": [f"row {i}" for i in range(rows)]})
+    numbers = np.random.default_rng(1).integers(0, 2**40, rows)
+    data = pd.DataFrame({"n": numbers, "t": [f"row {i}" for i in range(rows)]})
     data["kind"], data["few"] = pd.Categorical(data["t"].str[-1]), data["t"].str[-1]
     whole = data.set_index(data["t"].rename("key")).fsst.compress()
     for name, one in (("frame", whole), ("text", data["t"].fsst.compress()), ("kind", whole.column("kind"))):

@@ -148,7 +148,7 @@ def is_sound(codec: str, parts: list[Any]) -> bool:
 
 def test_hostile_segments_on_the_gpu(device: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels read segments that nobody checked: any values, or ValueError, but nothing outside the buffers."""
-    monkeypatch.setattr(storage, "_check_segment", lambda *_: None)
+    monkeypatch.setattr(storage, "_check_part", lambda *_: None)
     path = tmp_path / "c.fsst"
     counts: Counter[str] = Counter()
     for number in range(EMULATED):
