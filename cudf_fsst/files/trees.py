@@ -244,7 +244,8 @@ class TreeReader:
             if not scope.rows:
                 raise ValueError(f"{place}: no rows")
             if size and self._file is not None:
-                scope = replace(scope, chars=_with_chars(self._whole(first, tree, own, place, of_scope=True), place).chars)
+                whole = _with_chars(self._whole(first, tree, own, place, of_scope=True), place)
+                scope = replace(scope, chars=whole.chars)
             elif size:
                 scope = _with_chars(scope, place)
             children.append(scope)
