@@ -104,7 +104,7 @@ def outline(path: storage.Target) -> Loaded:
     """What a file holds, without what its columns' rows are: parts that have sizes, but no buffers.
 
     Read and checked are the head of the file, the schema, labels of columns, symbol tables, and what says how many
-    characters the rows of strings with a dictionary have; of version 1 the index. So a file that is damaged elsewhere passes.
+    characters the rows of strings with a dictionary have; of version 1 the index. So damage elsewhere is not seen.
     """
     with storage.opened(path) as file:
         if file.version != FORMAT_VERSION:
