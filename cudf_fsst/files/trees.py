@@ -295,6 +295,7 @@ def _are_there(node: Node, rows: Any) -> Any:
         return np.concatenate([_are_there(scope, rows[a:b] - first) for scope, first, a, b in parts])
     if node.segments:
         bits, _ = text.validity(node.segments)
+        assert bits is not None
         return (bits[rows >> 3] >> (rows & 7) & 1).astype(np.bool_)
     return np.unpackbits(cpu.take_bits(node.validity, rows), count=rows.size, bitorder="little").view(np.bool_)
 
