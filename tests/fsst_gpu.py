@@ -191,7 +191,7 @@ def damaged_in_many_places(whole: Segment, rng: np.random.Generator, spared: flo
     return damaged
 
 
-#: Ways to take rows: constants of cuda_take.py and cuda_reading.py, and of the kernels' launch.
+#: Ways to take rows: constants of scratch.py, cuda_take.py and cuda_gather.py.
 WAYS: dict[str, dict[str, float]] = {
     "few": {},
     "few do not fit": {"FEW_CHARS": 1},
@@ -211,14 +211,13 @@ def take_in_a_way(
     way: str, gpu: Gpu, columns: list[list[Segment]], rows: npt.NDArray[np.int64], shares: int | None = None
 ) -> list[DeviceStrings]:
     """All but the first two with the kernels for many rows, however few there are."""
+    from cudf_fsst.codecs import scratch
     from cudf_fsst.codecs.text import cuda_gather, cuda_reading, cuda_take
     from cudf_fsst.device.memory import Lane
 
     with pytest.MonkeyPatch.context() as patch, Lane() as lane:
         for name, value in WAYS[way].items():
-            patch.setattr(
-                next(one for one in (cuda_reading, cuda_take, cuda_gather) if hasattr(one, name)), name, value
-            )
+            patch.setattr(next(one for one in (scratch, cuda_take, cuda_gather) if hasattr(one, name)), name, value)
         if shares is not None:
             patch.setattr(cuda_take, "_shares", lambda *_: shares)
             patch.setattr(cuda_gather, "_shares", lambda *_: shares)

@@ -35,7 +35,7 @@ def ask(
     gpu: Gpu, segments: Sequence[Segment], question: Question, stream: Any = None
 ) -> tuple[npt.NDArray[Any], bool] | None:
     """The answers of segments in GPU memory, and whether they are exact."""
-    from cudf_fsst.codecs.fsst import cuda_match
+    from cudf_fsst.codecs.text import cuda_match
     from cudf_fsst.device.memory import Lane
 
     plan = search.plan(question)
@@ -399,14 +399,14 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
-    from cudf_fsst.codecs.text import cuda_reading
+    from cudf_fsst.codecs.fsst import cuda_match_layout
 
     gpu.device.order = order
     rows = mixed(rng, 8 * SEGMENT, nulls=True)
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
     rounds = set()
     for limit in (1 << 20, 220_000):
-        monkeypatch.setattr(cuda_reading, "scratch_limit", lambda _plain, limit=limit: limit)
+        monkeypatch.setattr(cuda_match_layout, "scratch_limit", lambda _plain, limit=limit: limit)
         segments.reading = None
         for question in (*questions(rows), Count(b"abc" * 11)):
             gpu.device.allocations.clear()
@@ -420,11 +420,11 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 
 
 def test_a_segment_too_large(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst.codecs.text import cuda_reading
+    from cudf_fsst.codecs.fsst import cuda_match_layout
 
     rows = [b"a", b" ".join(text(rng, 9 * SEGMENT)), b"b"]
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)))))
-    monkeypatch.setattr(cuda_reading, "scratch_limit", lambda _plain: 9 * SEGMENT // 8)
+    monkeypatch.setattr(cuda_match_layout, "scratch_limit", lambda _plain: 9 * SEGMENT // 8)
     gpu.device.launches.clear()
     assert ask(gpu, segments, contains(b"final")) is None
     assert gpu.device.launches == []
@@ -449,7 +449,7 @@ def test_bytes_that_continue_a_character(gpu: Gpu, rng: np.random.Generator) -> 
 
 def test_launches_and_waits(gpu: Gpu, rng: np.random.Generator) -> None:
     """Three launches, and no wait, also where the column has been asked nothing before."""
-    from cudf_fsst.codecs.fsst import cuda_match
+    from cudf_fsst.codecs.text import cuda_match
     from cudf_fsst.device.memory import Lane
 
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(text(rng, 3 * SEGMENT))))))
@@ -476,7 +476,7 @@ def test_streams(order: str, forked: Any, gpu: Gpu, rng: np.random.Generator) ->
 
 
 def test_out_of_memory(gpu: Gpu, rng: np.random.Generator) -> None:
-    from cudf_fsst.codecs.fsst import cuda_match
+    from cudf_fsst.codecs.text import cuda_match
     from cudf_fsst.device.memory import Lane
 
     rows = mixed(rng, SEGMENT, nulls=True)

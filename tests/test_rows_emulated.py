@@ -45,13 +45,13 @@ def machines() -> list[RowAutomaton]:
 
 
 def answers(gpu: Gpu, segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np.uint8]:
-    from cudf_fsst.codecs.fsst import cuda_rows
+    from cudf_fsst.codecs.text import cuda_match
     from cudf_fsst.device.memory import Lane
 
     with Lane(None) as lane:
-        found = cuda_rows.answer(segments, machine, lane=lane)
+        found = cuda_match.answer(segments, machine, lane=lane)
         assert found is not None
-        seen = cuda_rows.undecided(found.ptr, found.size, lane=lane)
+        seen = cuda_match.undecided(found.ptr, found.size, lane=lane)
         lane.synchronize()
     made = np.frombuffer(gpu.emulator.read(found.ptr, found.size), np.uint8)
     assert seen == (made == UNDECIDED).any()
@@ -117,24 +117,24 @@ def test_kept_with_a_column(gpu: Gpu, rng: np.random.Generator) -> None:
 
 def test_rounds(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is short, segments are answered one after another, or not at all."""
-    from cudf_fsst.codecs.fsst import cuda_rows
-    from cudf_fsst.codecs.text import cuda_reading
+    from cudf_fsst.codecs import scratch
+    from cudf_fsst.codecs.text import cuda_match
 
     rows = mixed(rng, 5 * SEGMENT)
     machine = machines()[0]
     for room, rounds in ((1 << 20, 1), (80_000, 3)):
-        monkeypatch.setattr(cuda_reading, "SCRATCH", room)
+        monkeypatch.setattr(scratch, "SCRATCH", room)
         there = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
         check(gpu, rows, there, machine)
         (prepared,) = there.reading.running.values()
         assert (len(prepared.rounds) == 1) == (rounds == 1)
-    monkeypatch.setattr(cuda_reading, "SCRATCH", 1000)
-    monkeypatch.setattr(cuda_reading, "SCRATCH_PART", 1 << 30)
+    monkeypatch.setattr(scratch, "SCRATCH", 1000)
+    monkeypatch.setattr(scratch, "SCRATCH_PART", 1 << 30)
     there = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
     from cudf_fsst.device.memory import Lane
 
     with Lane(None) as lane:
-        assert cuda_rows.answer(there, machine, lane=lane) is None
+        assert cuda_match.answer(there, machine, lane=lane) is None
 
 
 @pytest.mark.sampled(2)

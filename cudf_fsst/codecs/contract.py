@@ -309,6 +309,14 @@ class DeviceTextCodec(Protocol):
         """
 
     @property
+    def MATCHES(self) -> bool:
+        """Whether it answers questions on the codes. Else columns are decoded for them.
+
+        Then there are ``match(reading, plan, kept=kept, lane=lane)`` and ``answer(reading, machine, lane=lane)``, which
+        do for a column of this codec alone what `text.cuda_match` says; `kept`: later calls have the same reading.
+        """
+
+    @property
     def TAKES(self) -> bool:
         """Whether its kernels take rows by number, decoding the tiles that they touch.
 

@@ -22,15 +22,14 @@ from .dict import cuda_merge
 from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .fsst import cuda_compress as fsst
-from .fsst import cuda_match, cuda_rows
 from .fsst.cuda_room import chars_of
 from .node import Node, Parts, is_signed, of_validity
 from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text import cuda_match, search
 from .text import cuda_read as text_read
-from .text import search
 from .text.segment import Segment
 from .values import cuda as fixed
 from .values import cuda_read as fixed_read
@@ -205,18 +204,18 @@ def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | No
 def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool] | None:
     """What an automaton says of all rows of strings, a buffer of a byte each; of null rows it means nothing.
 
-    And whether any is undecided: the GPU is waited for. See `cuda_rows.answer`. None: the rows have to be decoded.
+    And whether any is undecided: the GPU is waited for. See `cuda_match.answer`. None: the rows have to be decoded.
     """
     answers = _accept(node, machine, lane)
-    return None if answers is None else (answers, cuda_rows.undecided(answers.ptr, node.rows, lane=lane))
+    return None if answers is None else (answers, cuda_match.undecided(answers.ptr, node.rows, lane=lane))
 
 
 def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
     if not node.scopes:
-        return cuda_rows.answer(node.segments, machine, lane=lane)
+        return cuda_match.answer(node.segments, machine, lane=lane)
 
     def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
-        found = cuda_rows.answer(segments, machine, lane=lane)
+        found = cuda_match.answer(segments, machine, lane=lane)
         return None if found is None else (found, True)
 
     answered = coded.match(node, machine, ask, 1, lane=lane)

@@ -20,7 +20,8 @@ from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
 from .dict import cuda_read as dictionary
 from .node import Node, is_strings
-from .text import cuda_gather, cuda_reading
+from .scratch import scratch_limit
+from .text import cuda_gather
 from .text import cuda_read as text_read
 from .text.segment import Segments
 from .values import cuda_read as fixed
@@ -126,9 +127,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, order: int = 0) -> lis
         Sizes do not fit together, or lists have 2^31 values or more.
     """
     many = rows.size >= _MANY_ROWS
-    reader = _ColumnsReader(
-        lane, cuda_reading.scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0
-    )
+    reader = _ColumnsReader(lane, scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0)
     chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size), order)
     made = [reader.ask(node, chosen) for node in nodes]
     reader.run()

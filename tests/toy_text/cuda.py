@@ -16,6 +16,8 @@ from .launch import FILE
 
 #: Rows are taken of what is decoded.
 TAKES = False
+#: Questions are answered on what is decoded.
+MATCHES = False
 #: The host encodes.
 ENCODES = False
 

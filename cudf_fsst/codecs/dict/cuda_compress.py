@@ -17,8 +17,8 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dictionary_of, of_scopes
+from ..scratch import scratch_limit
 from ..task import ColumnTask
-from ..text.cuda_reading import scratch_limit
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
 from .cuda_pack import pack

@@ -17,8 +17,9 @@ from ...lazy import kept_with
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
 from ..node import Node, is_strings
+from ..scratch import scratch_limit
 from ..text import cpu as fsst_cpu
-from ..text import cuda_gather, cuda_reading, cuda_take, search
+from ..text import cuda_gather, cuda_take, search
 from ..text import cuda_read as text_read
 from ..text.choose import codec_of
 from ..text.segment import Segment, Segments
@@ -293,9 +294,7 @@ class _Windows:
         self._lane = lane
         self._of = {share.writing: share for share in shares}
         plain_nbytes = sum(share.scope.chars + 4 * share.rows for share in shares)
-        most = max(
-            cuda_reading.scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES
-        )
+        most = max(scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
         sizes = [share.rows * share.itemsize for share in shares]
         #: Shares with the rows that are unpacked together.
         self._turns: list[list[tuple[_Share, int, int]]] = [[]]
@@ -701,7 +700,7 @@ def remap(
             cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
             tables.launch(lane)
         return
-    step = max(_CODES_NBYTES, cuda_reading.scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
+    step = max(_CODES_NBYTES, scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
         rows = min(step, stop - first)

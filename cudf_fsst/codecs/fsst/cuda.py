@@ -11,23 +11,30 @@ from ..text.launch import Shape
 from . import TILE_SIZE, launch
 from .cuda_compress import compress, train
 from .cuda_kernels import choices, get_kernel
+from .cuda_match import match
+from .cuda_rows import answer
 from .launch import decode_table
 
 __all__ = [
     "ENCODES",
+    "MATCHES",
     "TAKES",
+    "answer",
     "choices",
     "compress",
     "decode_kernel",
     "decode_shape",
     "decode_table",
     "kernels",
+    "match",
     "take_kernel",
     "train",
 ]
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True
+#: fsst_search.cu and fsst_rows.cu.
+MATCHES = True
 #: fsst_encode.cu and its like.
 ENCODES = True
 
@@ -76,7 +83,8 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
             ("row_lengths", "gather_validity"),
             ("fsst_match", "match_edge"),
             ("fsst_values", "match_values"),
-            *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts", "undecided")),
+            *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
+            ("text_answers", "answers_undecided"),
             ("fsst_rows", "fsst_rows", TILE_SIZE),
         ),
         "read": (("fsst_decode", "fsst_decode", TILE_SIZE), ("row_lengths", "row_lengths_unpack")),

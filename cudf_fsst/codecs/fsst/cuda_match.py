@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...device.memory import Lane, current_device, device_attributes
 from ..text import launch as text_launch
-from ..text.cuda_reading import Reading, reading_of
 from ..text.search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
-from ..text.segment import Segment, Segments
 from ..text.values import LONGEST, words_of
-from . import NAME, launch
+from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round
+
+if TYPE_CHECKING:  # its readers ask the registry for this codec
+    from ..text.cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -76,14 +77,16 @@ _under_way: deque[tuple[Any, npt.NDArray[np.uint32]]] = deque()
 _under_way_lock = threading.Lock()
 
 
-def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, bool] | None:
+def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
     """Answers for all rows of a column in GPU memory.
 
     Parameters
     ----------
-    segments
-        Those of a `Segments` are looked at once for all calls.
+    reading
+        Of a column that has rows, all of this codec.
     plan
+    kept : bool
+        Whether later calls have the same reading.
     lane
 
     Returns
@@ -98,16 +101,11 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
     ValueError
         A buffer has not the size that its segment states.
     """
-    if not segments:
-        return lane.allocate(0), True
-    reading = reading_of(segments)
-    if any(name != NAME for name in reading.codecs):
-        return None
     if reading.matching is None:
         reading.matching = _Matching()
     matching: _Matching = reading.matching
     continuing = matching.continuing if isinstance(plan.question, Length | Find) else False
-    ask = continuing is None and isinstance(segments, Segments)
+    ask = kept and continuing is None
     key = current_device(), plan.question, continuing is False
     prepared = matching.prepared.get(key)
     if prepared is None:

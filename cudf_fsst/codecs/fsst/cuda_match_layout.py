@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...device.memory import Workspace, device_attributes
 from ..part import align
-from ..text import cuda_reading
+from ..scratch import scratch_limit
 from ..text import launch as text_launch
-from ..text.cuda_reading import Reading
 from ..text.layout import ROW_BLOCK
 from ..text.search import Automaton
 from . import launch
+
+if TYPE_CHECKING:  # its readers ask the registry for this codec
+    from ..text.cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 _TABLE = (text_launch.SEGMENT_VIEW.names or ()).index("table")
@@ -85,7 +87,7 @@ class MatchLayout:
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
         small += 256 * sum(states) + 512 * len(states) + SPARE
         column = reading.column
-        room = cuda_reading.scratch_limit(column.chars + column.itemsize * column.rows) - small
+        room = scratch_limit(column.chars + column.itemsize * column.rows) - small
         groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
         self.rounds: list[Round] | None = None
         if groups is None:

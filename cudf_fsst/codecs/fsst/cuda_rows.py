@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +10,14 @@ import numpy.typing as npt
 from ...automata import RowAutomaton
 from ...device.memory import Lane, Workspace, current_device, device_attributes
 from ..part import align
-from ..text import cuda_reading
+from ..scratch import scratch_limit
 from ..text import launch as text_launch
-from ..text.cuda_reading import Reading, reading_of
 from ..text.layout import ROW_BLOCK
-from ..text.segment import Segment
-from . import NAME, launch
+from . import launch
 from .cuda_kernels import get_kernel
+
+if TYPE_CHECKING:  # its readers ask the registry for this codec
+    from ..text.cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 _TABLE = (text_launch.SEGMENT_VIEW.names or ()).index("table")
@@ -55,25 +55,13 @@ class _Round(NamedTuple):
     launches: tuple[_Launch, ...]
 
 
-def undecided(answers: int, rows: int, *, lane: Lane) -> bool:
-    """Whether one of the answers at an address is `automata.UNDECIDED`. Waits for the GPU."""
-    if not rows:
-        return False
-    seen = lane.allocate(4)
-    lane.zero(seen.ptr, 4)
-    grid = min(-(-rows // 4096), 8 * device_attributes()["multiprocessors"])
-    kernel = get_kernel("fsst_rows_lift", "fsst_rows_undecided")
-    lane.launch(kernel, grid, 256, (_u64(answers), _u64(rows), _u64(seen.ptr)))
-    return bool(lane.read(seen.ptr, 1, _u32)[0])
-
-
-def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) -> Any:
+def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
     """What an automaton says of all rows of a column in GPU memory.
 
     Parameters
     ----------
-    segments
-        Those of a `Segments` are looked at once for all calls.
+    reading
+        Of a column that has rows, all of this codec.
     machine
     lane
 
@@ -81,19 +69,14 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     -------
     rmm.DeviceBuffer or None
         `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each, `UNDECIDED` where the automaton says so and for
-        rows of more than `launch.MOST_ROW` bytes. Of nulls it means nothing. None where a segment has another codec or
-        too many rows, or what is made of it takes more memory than a call may: then decode.
+        rows of more than `launch.MOST_ROW` bytes. Of nulls it means nothing. None where a segment has too many
+        rows, or what is made of it takes more memory than a call may: then decode.
 
     Raises
     ------
     ValueError
         A buffer has not the size that its segment states.
     """
-    if not segments:
-        return lane.allocate(0)
-    reading = reading_of(segments)
-    if any(name != NAME for name in reading.codecs):
-        return None
     if reading.running is None:
         reading.running = {}
     kept: dict[Any, _Prepared] = reading.running
@@ -134,7 +117,7 @@ class _Prepared:
         following, verdicts = machine.following, machine.verdicts
         small = tables.nbytes + 2 * view.nbytes + following.nbytes + verdicts.nbytes + _SPARE
         column = reading.column
-        room = cuda_reading.scratch_limit(column.chars + column.itemsize * column.rows) - small
+        room = scratch_limit(column.chars + column.itemsize * column.rows) - small
         groups = self._groups(tiles, room)
         self.rounds: list[_Round] | None = None
         if groups is None or int(view["rows"].max()) > _ROWS_MAX:

@@ -19,6 +19,8 @@ __all__ = ["ENCODES", "TAKES", "choices", "decode_kernel", "decode_shape", "deco
 
 #: Rows are taken of what is decoded.
 TAKES = False
+#: Questions are answered on what is decoded.
+MATCHES = False
 #: The host does.
 ENCODES = False
 

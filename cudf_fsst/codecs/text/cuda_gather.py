@@ -15,7 +15,8 @@ import numpy as np
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import blocks, get_kernel
-from . import cuda_read, cuda_reading, cuda_take, launch
+from ..scratch import scratch_limit
+from . import cuda_read, cuda_take, launch
 from .cuda_reading import Reading, new_mask, reading_of
 from .layout import ROW_BLOCK
 from .segment import Segment
@@ -128,7 +129,7 @@ def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int
 
 def _limit(reading: Reading, count: int, room: int) -> int:
     """Bytes that a piece may take."""
-    limit = max(room, cuda_reading.scratch_limit(reading.column.chars + 4 * reading.column.rows))
+    limit = max(room, scratch_limit(reading.column.chars + 4 * reading.column.rows))
     return max(limit - 8 * blocks(count, launch.GATHER_ROWS) - _LEFT, limit // 2)
 
 

@@ -30,9 +30,6 @@ MASK_BITS = 512
 FIELDS = {name: i for i, name in enumerate(launch.SEGMENT_VIEW.names or ())}
 #: What follows from a segment's place in its column.
 _OF_COLUMN = [FIELDS[name] for name in ("table", "first_row", "out_row", "out_char", "row_end", "char_end")]
-#: Scratch memory of a call: so much, or this part of the uncompressed bytes.
-SCRATCH = 64 << 20
-SCRATCH_PART = 8
 
 
 def _joined(views: Sequence[Views]) -> Views:
@@ -202,6 +199,8 @@ class Reading:
         self.codecs = tuple(dict.fromkeys(self._table_codecs))
         sides = [of_text(name).device() for name in self.codecs]
         self.taker: Any = sides[0] if len(sides) == 1 and sides[0].TAKES else None
+        #: Likewise, the codec that answers questions on the codes.
+        self.matcher: Any = sides[0] if len(sides) == 1 and sides[0].MATCHES else None
         self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
         rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
         row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))
@@ -213,9 +212,9 @@ class Reading:
         self.column = ReadColumn(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
         self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
         self._whole: tuple[tuple[Reading, ...], Any, ReadPlan] | None = None
-        #: What cuda_match.py keeps of the column.
+        #: What the codec's ``match`` keeps of the column.
         self.matching: Any = None
-        #: What cuda_rows.py keeps of it.
+        #: What its ``answer`` keeps of it.
         self.running: Any = None
 
     def of_copy(self, segments: Sequence[Segment]) -> Reading:
@@ -333,8 +332,3 @@ def empty(lane: Lane) -> DeviceStrings:
     offsets, chars = lane.allocate(4), lane.allocate(0)
     lane.zero(offsets.ptr, 4)
     return DeviceStrings(0, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None))
-
-
-def scratch_limit(plain: int) -> int:
-    """Bytes that a call may need beside its result, for so many uncompressed bytes."""
-    return max(SCRATCH, plain // SCRATCH_PART)

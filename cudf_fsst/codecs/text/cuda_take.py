@@ -10,7 +10,8 @@ import numpy as np
 from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes
 from ..part import align
-from . import cuda_reading, launch
+from ..scratch import scratch_limit
+from . import launch
 from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask, reading_of
 from .segment import Segment
 
@@ -177,7 +178,7 @@ class Take:
         lane, count, several = self.lane, self.count, len(self.readings)
         groups = -(-count // launch.TAKE_ROWS)
         plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
-        scratch = cuda_reading.scratch_limit(plain)
+        scratch = scratch_limit(plain)
         kept = 2 * 8 * count * several <= scratch and all(
             reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )

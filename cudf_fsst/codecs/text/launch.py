@@ -42,7 +42,7 @@ def defines(tile_size: int) -> dict[str, int]:
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
-    return {"row_lengths": [DEFINES], "text_gather": [DEFINES]}
+    return {file: [DEFINES] for file in ("row_lengths", "text_answers", "text_gather")}
 
 
 # Structs of the kernels, with the names that these have there. Addresses are fields like others.

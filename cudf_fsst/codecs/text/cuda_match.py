@@ -1,0 +1,88 @@
+"""Questions about rows of a column in GPU memory, answered on the codes where the codec of its segments does that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...automata import RowAutomaton
+from ...device.memory import Lane, device_attributes
+from ..cuda_kernels import get_kernel
+from . import launch
+from .cuda_reading import reading_of
+from .search import Plan
+from .segment import Segment, Segments
+
+_u32, _u64 = np.uint32, np.uint64
+
+
+def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, bool] | None:
+    """Answers for all rows of a column.
+
+    Parameters
+    ----------
+    segments
+        Those of a `Segments` are looked at once for all calls.
+    plan
+    lane
+
+    Returns
+    -------
+    (rmm.DeviceBuffer, bool) or None
+        ``answer_dtype(plan.question)`` for each row, 0 for nulls; exactly as large. And whether that is the answer:
+        else the rows found are candidates. None: decode.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states.
+    """
+    if not segments:
+        return lane.allocate(0), True
+    reading = reading_of(segments)
+    if reading.matcher is None:
+        return None
+    found: tuple[Any, bool] | None = reading.matcher.match(
+        reading, plan, kept=isinstance(segments, Segments), lane=lane
+    )
+    return found
+
+
+def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) -> Any:
+    """What an automaton says of all rows of a column.
+
+    Parameters
+    ----------
+    segments
+        As in `match`.
+    machine
+    lane
+
+    Returns
+    -------
+    rmm.DeviceBuffer or None
+        `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each. Of nulls it means nothing. None: decode.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states.
+    """
+    if not segments:
+        return lane.allocate(0)
+    reading = reading_of(segments)
+    return None if reading.matcher is None else reading.matcher.answer(reading, machine, lane=lane)
+
+
+def undecided(answers: int, rows: int, *, lane: Lane) -> bool:
+    """Whether one of the answers at an address is `automata.UNDECIDED`. Waits for the GPU."""
+    if not rows:
+        return False
+    seen = lane.allocate(4)
+    lane.zero(seen.ptr, 4)
+    grid = min(-(-rows // 4096), 8 * device_attributes()["multiprocessors"])
+    kernel = get_kernel("text_answers", "answers_undecided", launch.DEFINES)
+    lane.launch(kernel, grid, 256, (_u64(answers), _u64(rows), _u64(seen.ptr)))
+    return bool(lane.read(seen.ptr, 1, _u32)[0])
