@@ -302,7 +302,7 @@ def test_decompress_by_the_suffix(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "f.PQ"), data)
     run_ok("decompress", tmp_path / "f.fsst", "-o", tmp_path / "none")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "none"), data)
-    assert ".parquet, .pq, .csv" in run_bad("decompress", tmp_path / "f.fsst", "-o", tmp_path / "f.txt")
+    assert ".parquet, .pq, .arrow" in run_bad("decompress", tmp_path / "f.fsst", "-o", tmp_path / "f.txt")
     assert not (tmp_path / "f.txt").exists()
     pd.DataFrame({"l": [[1], [2]]}).fsst.compress().save(tmp_path / "lists.fsst")
     (tmp_path / "old.csv").write_text("precious")
