@@ -141,7 +141,7 @@ def render_real_text(content: dict[str, Any]) -> str:
             f"**Parquet is the better file**: our columns take {larger} times the bytes of one with Zstd. "
             "They are for text in memory that is read and asked.",
             f"**Without a GPU** a question takes {span(ours)} ms here ([all](docs/questions.md#in-host-memory)). "
-            "Our time / theirs, of one thread; below 1 ours is faster:",
+            "Our time / theirs, one thread; below 1 ours is faster:",
             "",
             f"| our time / theirs | {' | '.join(times)} |",
             f"|---|{'--:|' * len(times)}",
