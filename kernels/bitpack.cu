@@ -1,7 +1,7 @@
 // Fixed-width values: frame of reference or differences of neighbours, bit-packed by blocks of 1024 (docs/format.md, section 11).
 // Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
 //
-// A warp handles a block. A *row* is 32 vectors of 16 bytes, one a lane; a block has 1024 * ITEM_NBYTES / 512 rows, so every lane
+// Work unit: a warp handles a block. A *row* is 32 vectors of 16 bytes, one a lane; a block has 1024 * ITEM_NBYTES / 512 rows, so every lane
 // has 32 values, whose codes of `width` bits follow each other in `width` 32-bit words of the lane; word j of lane l is word
 // 32 * j + l of the block:
 //
@@ -18,13 +18,16 @@
 // two halves a warp decodes side by side: one after the other they would write each sector twice, half of it each time. bitpack_take
 // reads the code of a row from its block. A block of differences is decoded up to the row, once for all rows of a warp that are in it.
 //
+// Invariant: whatever the entries, nothing outside the codes and the wanted rows is touched. A block that lies outside the codes, or has
+// more bits than its values, is read as if its codes had none.
+//
 // On an H200, 268 MB of l_orderkey as int64 (12.4 times smaller): the call 1,299 GB/s, unpacking 2,806; of random bits 992 and 1,800.
 // Values of one byte are bound by instructions: 607 and 2,100.
 #include "bitpack.cuh"
 
 // Rows whose values are read before any is used.
 #define READ_ROWS (ROWS < 4 ? ROWS : 4)
-// The same where values are divided, which takes registers.
+// Rows whose values are read before any is divided, which takes registers.
 #define DIVIDED_ROWS (READ_ROWS > 2 ? 2 : 1)
 // Thread blocks of bitpack_measure on a multiprocessor. With as few registers as 5 need, code for most other GPUs spills; with those of 4,
 // that for the oldest. DIVIDE_BLOCKS: the same of bitpack_measure_divided.
@@ -268,7 +271,7 @@ struct MeasureJob {
   u64 kinds, bases, slopes;  // addresses: u8, Value, Value of every block
 };
 
-// The same where a divisor was looked for.
+// Values to measure for which a divisor was looked for.
 struct MeasureDividedJob : MeasureJob {
   u64 divisor;  // address of what bitpack_divisor found
 };
@@ -335,7 +338,7 @@ __device__ __forceinline__ u32 measure_block(const Value* values, u32 count, con
   return put_entries<fast>(measure, first, flip, 1, count, job, b);
 }
 
-// The same for a divided block, whose quotients are those of the differences from its first value, as signed numbers. Returns 0 where it
+// The width of a divided block, whose quotients are those of the differences from its first value, as signed numbers. Returns 0 where it
 // certainly needs less than undivided: all quotients are exact, and the values take less than half of all numbers; else the width, which
 // has to be compared, or BITS where the block cannot be divided.
 template <bool fast>
@@ -391,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MEASURE_BLOCKS) bitpack_me
     measure_block<false>(values, count, job, b);
 }
 
-// The same where a divisor was looked for: blocks are divided where that makes them smaller.
+// bitpack_measure where a divisor was looked for: blocks are divided where that makes them smaller.
 extern "C" __global__ void __launch_bounds__(THREADS, DIVIDE_BLOCKS)
     bitpack_measure_divided(const u64* table, u32 jobs) {
   __shared__ MeasureDividedJob job;
@@ -571,7 +574,7 @@ struct PackJob {
   u64 end;                           // 0, or, where the stream's last block is among these, its units + 1
 };
 
-// The same where blocks are divided.
+// Values to pack of which some blocks are divided.
 struct PackDividedJob : PackJob {
   u64 inverse, shift;  // of the divisor: of its odd part modulo 2^64, and how often it can be halved
 };
@@ -863,7 +866,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
 }
 
 #if ITEM_NBYTES == 1
-// The same for bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
+// Rows by number of bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
 // covers.
 extern "C" __global__ void __launch_bounds__(THREADS, TAKE_RESIDENT)
     bitpack_take_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {

@@ -27,7 +27,7 @@ typedef u32 Number;
 #define LOW_BITS (Number(~Number(0)) >> (8 * sizeof(Number) - BITS))
 // Rows whose codes are read before any is used.
 #define UNPACK_ROWS (VECTOR < 8 ? 8 / VECTOR : 1)
-// The same where there is more to keep in registers.
+// Rows whose codes are read before any is used, where there is more to keep in registers.
 #define FEW_ROWS (UNPACK_ROWS > 2 ? 2 : UNPACK_ROWS)
 // Neighbouring codes of a lane that are put or taken as one number: to put one takes a dozen instructions, however narrow it is.
 #define MERGED (ITEM_NBYTES < 4 ? 4 / ITEM_NBYTES : 1)

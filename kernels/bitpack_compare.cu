@@ -1,8 +1,8 @@
 // bitpack: which values lie in a range, or among others that have a bit each; a boolean of one byte for each value.
 // Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
 //
-// A warp looks at a block, as bitpack_unpack does. Base, width and divisor say between which values those of a block lie, unless they are
-// differences: where all of them are in the range, or none is, its codes are not read. Damaged codes make wrong answers and nothing else.
+// Work unit: a warp looks at a block, as bitpack_unpack does. Base, width and divisor say between which values those of a block lie, unless they are
+// differences: where all of them are in the range, or none is, its codes are not read. Invariant: damaged codes make wrong answers and nothing else.
 #include "bitpack.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.

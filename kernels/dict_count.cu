@@ -1,6 +1,6 @@
 // How often each value of a dictionary is there, from packed codes (docs/format.md, section 19).
 //
-// A thread block counts in shared memory and adds what it has to the result at the end. Rows of few values meet in the same counter, so
+// Work unit: a thread block counts in shared memory and adds what it has to the result at the end. Rows of few values meet in the same counter, so
 // there are as many copies of the counters as there is room for, up to one for each lane of a warp: copies of a counter follow each other,
 // and lanes with different copies are in different banks. Where there are more values than counters, the first values have one: values are
 // numbered by first appearance, so those that are frequent come early. Others are counted in global memory.

@@ -404,7 +404,7 @@ __device__ __forceinline__ u32 number_of(const FindJob& job, u64 hash) {
   return u32(there);
 }
 
-// The same where values have met.
+// A row's number where two values have met that have these bits in common: they are compared.
 __device__ __forceinline__ u32 number_of_row(const FindJob& job, bool wide, const u64* bounds, const Text& text) {
   const u64 hash = hash_text(text);
   const u32 mask = u32(job.slots) - 1;

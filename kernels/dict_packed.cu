@@ -153,7 +153,7 @@ struct StageWriter {
   }
 };
 
-// Of each of a lane's rows its value and its size, which is up to 64; images have fewer than 2^24 values. Of codes of a byte, of which
+// The value of each of a lane's rows and its size, which is up to 64; images have fewer than 2^24 values. Of codes of a byte, of which
 // there are 257 with `none_of`, two lie in a register.
 struct Slots {
   static constexpr u32 per = ITEM_NBYTES == 1 ? 2 : 1;

@@ -103,7 +103,7 @@ __device__ __forceinline__ void decode_row(u8* shared, const u32* staged, u32 at
   if (row.out < last) *reinterpret_cast<u64*>(shared + row.out + 8) = 0;
 }
 
-// The same for a raw tile of `n` bytes. Every lane begins with another word, so lanes in lockstep hit different banks.
+// Copies a raw tile of `n` bytes to its row. Every lane begins with another word, so lanes in lockstep hit different banks.
 __device__ __forceinline__ void copy_row(u8* shared, const u32* staged, u32 at, u32 n, u32 row_at, u32 skew) {
   u32* row = reinterpret_cast<u32*>(shared + row_at);
   const u32 first = skew / 4, last = (skew + n - 1) / 4, shift = 8 * ((at - skew) & 3);

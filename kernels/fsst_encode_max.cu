@@ -1,7 +1,7 @@
 // FSST encode for level "max": characters of segments -> the fewest codes, into the same slots as fsst_encode, whose
 // fsst_compact brings them to their places.
 //
-// A warp encodes a *piece* of 32 consecutive tiles, one tile a lane, in two passes:
+// Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane, in two passes:
 //
 // 1. from the tile's end to its start: the automaton of the reversed symbols (cudf_fsst/codecs/fsst/automaton.py) says which
 //    symbols begin at each place, and the cheapest of them, or an escape, is noted for it, a byte, in the lane's row of shared
@@ -14,6 +14,8 @@
 // smallest key is the fewest codes and, of these, the longest symbol. An entry of a state holds the key's lower bits for each
 // length. Where no symbol has that length it is NO_MATCH, 31.99 codes: places eight bytes apart differ by 16 at most, so that loses
 // against the escape, and needs no test. Keys of places behind the tile's end are never used but with NO_MATCH.
+//
+// Bounds: a tile whose codes are no fewer than its bytes is stored raw, so a piece's codes fit its slot of 32 * TILE bytes.
 #include "text_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + 1)

@@ -81,7 +81,7 @@ __device__ __forceinline__ bool any_of(const u32* words, u32 from, u32 to) {
   return value != 0 && 32 * i + u32(__ffs(value)) - 1 < to;
 }
 
-// Of a lane's rows, the first of which begins at bit `at`: whether one of the bits behind the first `before` of each is set. The answers are
+// Whether one of the bits behind the first `before` of each of a lane's rows is set; the first row begins at bit `at`. The answers are
 // the highest byte of the result.
 __device__ __forceinline__ u32 eight_contain(const u32* words, const EightRows& rows, u32 at, u32 before) {
   const u32 first = at;
@@ -109,7 +109,7 @@ __device__ __forceinline__ u32 eight_contain(const u32* words, const EightRows& 
   return found;
 }
 
-// The same for one bit of each row, `behind` its start or its end. check: a row may have another length than the question wants.
+// Whether one bit of each of a lane's rows is set, `behind` its start or its end. check: a row may have another length than the question wants.
 template <bool from_start, typename Question>
 __device__ __forceinline__ u32 eight_edges(const u32* words, const EightRows& rows, u32 at, u32 behind,
                                            const Question& question, bool check) {

@@ -1,6 +1,6 @@
 // FSST rows: an automaton that begins anew with every row, run over codes; an answer for each row, many segments in one launch.
 //
-// A warp has a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane answers for the rows
+// Work unit: a warp has a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane answers for the rows
 // that *begin* in its tile, which fsst_rows_starts has found. What stands before the first of them counts as a row whose answer is not
 // written. Behind its tile the lane runs on until its last row ends, in the next tiles' codes: those behind the staged ones it reads
 // from memory, one by one.
@@ -17,7 +17,7 @@
 // 0.16 ms of fsst_rows_starts and 0.04 of the rest of fsst_rows_lift.cu. With 24 warps a multiprocessor instead of 32 it is 1.60, with 20
 // warps 1.79. The automaton of 34 states in shared memory, which then has room for fewer warps, took 1.70; in global memory 1.49.
 //
-// Whatever the codes, nothing outside the staged codes and the answers is touched: starts and lengths are clamped to `codes_nbytes`, a
+// Invariant: whatever the codes, nothing outside the staged codes and the answers is touched: starts and lengths are clamped to `codes_nbytes`, a
 // lane that does not end a tile where it should stops, and every step reads a code at least.
 #include "fsst_rows.cuh"
 #include "row_lengths.cuh"

@@ -174,7 +174,7 @@ struct Finalists {
 };
 static_assert(sizeof(Finalists) <= 2 * sizeof(Cluster::matches), "Finalists lie in `matches` and `tokens`");
 
-// Of the finalists, `count` in all, the best `wanted`: a thread's bits. With a barrier of the cluster.
+// Which of a thread's finalists are among the best `wanted` of all `count`, as bits. With a barrier of the cluster.
 __device__ __forceinline__ u32 best_finalists(Cluster* c, u32 alive, u32 count, u32 wanted) {
   Training* t = &c->training;
   Finalists* finalists = reinterpret_cast<Finalists*>(c->matches);

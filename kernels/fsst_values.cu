@@ -1,11 +1,11 @@
 // FSST values: which rows are one of some values, without a search: by their lengths first, then by their bytes.
 //
-// A warp looks at one row block after another, a lane at eight neighbouring rows. Rows that are as long as a value are candidates, and,
+// Work unit: a warp looks at one row block after another, a lane at eight neighbouring rows. Rows that are as long as a value are candidates, and,
 // behind a search (fsst_search.cu) for the values' ends, only those at whose last byte a match ends. Candidates wait in shared memory
 // until there are 32, so that every lane decodes one: it steps over the codes before the row, hashes the row's first eight bytes, and if a
 // value may begin so, all of them, looks the hash up among those of the values, and compares.
 //
-// Whatever the codes and row lengths, nothing outside the codes is read: a row that its segment does not have room for is no candidate.
+// Invariant: whatever the codes and row lengths, nothing outside the codes is read: a row that its segment does not have room for is no candidate.
 #include "fsst_match.cuh"
 #include "fsst_tile_codes.cuh"
 #include "row_lengths.cuh"

@@ -1,7 +1,7 @@
 // GFC (O'Neil, Burtscher, GPGPU-4 2011): words of ITEMSIZE bytes <-> differences without their leading zero bytes
 // (docs/format.md, section 12).
 //
-// A warp handles a chunk, subchunk by subchunk, a value a lane:
+// Work unit: a warp handles a chunk, subchunk by subchunk, a value a lane:
 //
 //   | 32 half-bytes: sign, leading zero bytes | bytes of lane 0's magnitude | of lane 1's | ... | next subchunk
 //
@@ -208,7 +208,7 @@ __device__ __forceinline__ void put_bytes(u8* to, Word magnitude, u32 length) {
   }
 }
 
-// The same by words of four bytes, where all lanes have at least three: then a lane completes the word that the one before could
+// The bytes of a magnitude by words of four, where all lanes have at least three: then a lane completes the word that the one before could
 // not. Writes zeros to the rest of the words that lane 0 begins in and lane 31 ends in.
 __device__ __forceinline__ void put_words(u8* staged, u32 at, Word magnitude, u32 length) {
   const u32 shift = 8 * at, end = (at & 3) + length, low = u32(magnitude);

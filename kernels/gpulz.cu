@@ -174,7 +174,7 @@ __device__ __forceinline__ void find_matches(const Symbol* mine, u32 first, u32 
   }
 }
 
-// The same for symbol `at`, whose best match so far is `best`, with lengths above 32.
+// The best match of symbol `at`, whose best so far is `best`, with lengths above 32.
 __device__ __forceinline__ u32 search_long(const Symbol* chunk, u32 at, u32 count, u32 best) {
   for (u32 base = 33; base <= min(u32(WINDOW), at); base += 32) {
     const u32 offset = base + lane_id();

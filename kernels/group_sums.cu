@@ -1,6 +1,6 @@
 // Sums and least values of groups of rows: of few groups, whose numbers are known.
 //
-// A thread takes every so many-th row. It has a place for each group in shared memory, which no other thread touches: so there are no
+// Work unit: a thread takes every so many-th row. It has a place for each group in shared memory, which no other thread touches: so there are no
 // atomics but those at the end, of each block and group. The floor is reading numbers and values once: of 60 M rows of 8 bytes 0.13 ms
 // on an H200, where these kernels take 0.17. libcudf's group-by, which adds atomically, takes 6.2 for one sum and 12 for three.
 //

@@ -1,6 +1,6 @@
 // OnPair decode: codes -> characters, many segments in one launch.
 //
-// A warp decodes a piece of 32 consecutive tiles. Their codes are taken in *groups* of 8 codes of a tile, which begin at a byte, a group a
+// Work unit: a warp decodes a piece of 32 consecutive tiles. Their codes are taken in *groups* of 8 codes of a tile, which begin at a byte, a group a
 // lane: whatever tiles the groups are of, 32 of them are decoded together. So no lane waits for a tile that has more codes than its own. A
 // scan of the lengths says where each lane's bytes go. The lane appends its symbols in words of 8 bytes, in the warp's room in shared memory;
 // a word that two lanes share is put together by a shuffle. What is complete goes to memory with 16-byte stores.
@@ -10,7 +10,7 @@
 //
 // Raw tiles are groups of 8 codes of 8 bits: codes 0 to 255 are the single bytes.
 //
-// Whatever the codes, nothing outside the codes, the warp's room and the wanted characters is touched: lengths and starts of tiles are
+// Invariant: whatever the codes, nothing outside the codes, the warp's room and the wanted characters is touched: lengths and starts of tiles are
 // clamped, and a group has 8 symbols of 16 bytes at most. A damaged tile moves what is behind it in the piece.
 #include "onpair.cuh"
 #include "text_tiles.cuh"

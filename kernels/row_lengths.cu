@@ -276,7 +276,7 @@ __device__ __forceinline__ void put_narrow(u64 bits, u32 width, u32* to) {
   }
 }
 
-// The same for any width.
+// Packs differences of any width, in shared memory.
 template <typename T>
 __device__ __forceinline__ void put_wide(const T* differences, u32 width, u32* to, PackRoom& room) {
   const u32 lane = lane_id(), words = ROW_BLOCK / 32 * width;
@@ -465,7 +465,7 @@ __device__ __forceinline__ void unpack_row_block(const PackedBlock& block, u32 f
   }
 }
 
-// The same for a block of rows so long that their sums need 64 bits.
+// unpack_row_block for rows so long that their sums need 64 bits.
 template <typename T>
 __device__ __forceinline__ void unpack_long_block(const PackedBlock& block, u32 from, u32 to, u64 before, T* out) {
   for (u32 k = 0; k < ROWS_PER_LANE; ++k) {

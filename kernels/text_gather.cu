@@ -7,7 +7,7 @@
 //   gather_chars    characters of the rows that the piece has; gather_rows does the same where it has few of neighbouring rows
 //   gather_edges    which rows a piece has, of rows in order
 //
-// Numbers of rows have 1, 2, 4 or 8 bytes: codes of a dictionary are such numbers. The first three have a row a thread. In gather_chars a
+// Numbers of rows have 1, 2, 4 or 8 bytes: codes of a dictionary are such numbers. Work unit: of the first three a row a thread. In gather_chars a
 // thread writes aligned eight bytes, whatever rows they are of, so that long and short rows take the same time; `gridDim.y` thread blocks
 // share GATHER_ROWS rows, where some are long.
 //
@@ -242,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(GATHER_ROWS, 4)
   }
 }
 
-// Of numbers in order: how many stand before the first one that is not below an edge; `down`: the first one that is. A thread an edge.
+// How many of some ordered numbers stand before the first one that is not below an edge; `down`: that is. A thread an edge.
 extern "C" __global__ void __launch_bounds__(GATHER_ROWS)
     gather_edges(const u64* numbers, u64 count, u32 down, const u64* edges, u32 several, u64* places) {
   const u32 e = blockIdx.x * GATHER_ROWS + threadIdx.x;

@@ -1,6 +1,15 @@
-// Fixed-width values before they are compressed and after: nulls filled in, samples taken, numbers of 16 bytes cut in two.
+// Fixed-width values before they are compressed and after: what all codecs of values share.
 //
-// Memory-bound: every value is read once and written once.
+//   gather_values    values of a stream, or of its sample, one after another; rows that are null get the value before them
+//   place_halves     halves of numbers of 16 bytes to where these have them
+//   take_plain(_bits)  rows by number of values, or bits, that lie there as they are
+//   mark_chunks      which chunks have some of the rows
+//   list_*           offsets of lists <-> where lists begin and how long they are
+//
+// Work unit: in gather_values a warp has FILL_BLOCK = 1024 rows, with all loads of a lane under way before the first is used; in all
+// others a thread has a row. Bound: memory; every value is read once and written once.
+//
+// Invariant: rows that no part has are left out, and damaged lists have none of the values that there are not.
 #include "jobs.cuh"
 
 #define FILL_WORDS (FILL_BLOCK / 32)
@@ -157,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(256)
     *reinterpret_cast<u64*>(to) = reinterpret_cast<const u64*>(part->values)[local];
 }
 
-// The same for bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
+// Rows by number of bitmaps, whose bytes have the bits of 8 rows each; the output is filled up with zeros to whole 64 bytes, which the grid
 // covers.
 extern "C" __global__ void __launch_bounds__(256)
     take_plain_bits(const u64* table, u32 columns, u32 blocks, const u64* rows, u64 shift, u64 count) {
