@@ -82,7 +82,7 @@ class _Told:
         self._kept: dict[Any, str] = {}
 
     def function(self, one: Callable[..., Any]) -> str:
-        """Of a function: its code, and what its names mean."""
+        """The hash of a function's code and of what its names mean."""
         if one not in self._kept:
             self._kept[one] = one.__qualname__  # for those that call themselves
             made_with = [self._of(cell.cell_contents) for cell in one.__closure__ or ()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from . import bitpack, fsst, gfc, gpulz, onpair, raw
 from . import dict as dictionaries
@@ -60,6 +61,11 @@ def of_values(name: str) -> Codec:
         if name == codec.NAME:
             return codec
     raise ValueError(f"no codec of fixed-width values is called {name!r}, only {tuple(one.NAME for one in _values)}")
+
+
+def on_device(name: str) -> Any:
+    """The GPU side of a codec of values; what only some have, they declare (`contract.DeviceCodec`)."""
+    return of_values(name).device()
 
 
 def of_text(name: str) -> TextCodec:

@@ -78,7 +78,7 @@ def number_rows(frame: Any, places: Sequence[int], dropna: bool, most: int) -> G
 
 
 class GroupSums(NamedTuple):
-    """Of the groups that have rows, in the order of their numbers.
+    """Sums of the groups that have rows, in the order of their numbers.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class _SummedColumn(NamedTuple):
         return (counts.astype(np.int64), counts, 0) if how == "count" else (total, counts, 1)
 
     def _spread(self, how: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Of the pieces' own, and of the distances of their means (Chan, Golub and LeVeque)."""
+        """Spread of each group, by that of its pieces and of their means (Chan, Golub and LeVeque)."""
         sums, squares = (self.answers[name][:, 0].view(np.float64) for name in ("floats", "squares"))
         counts = self.answers["floats"][:, 1]
         count = counts.sum(axis=0)

@@ -36,7 +36,7 @@ class GroupValues(NamedTuple):
 
 
 def values_of(column: ColumnBuffers) -> GroupValues:
-    """Of rows of integers or floats that were read."""
+    """Where the values of integers or floats lie that were read."""
     if pa.types.is_floating(column.type):
         kind = launch.FLOAT
     else:

@@ -14,7 +14,7 @@ BLOCKS = 132 * 16
 
 
 def shared_nbytes(groups: int) -> int:
-    """Of a block: each thread has 12 bytes for every group, and each group has a mean."""
+    """Shared memory of a block: each thread has 12 bytes for every group, and each group has a mean."""
     return (12 * GROUP_THREADS + 8) * groups
 
 

@@ -186,7 +186,7 @@ def trained_table(exported: np.void, bits: int) -> OnPairTable:
 
 
 class OnPairShape(NamedTuple):
-    """Of a launch: threads of a block, its shared memory, and what of that is for the table; 0: it is not staged."""
+    """Threads of a block, its shared memory, and what of that is for the table; 0: it is not staged."""
 
     threads: int
     shared: int

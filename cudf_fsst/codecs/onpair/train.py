@@ -274,7 +274,7 @@ def _ranks(
 def _parents(
     words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, trie: Any
 ) -> npt.NDArray[np.int16]:
-    """Of every symbol the next shorter one that begins it."""
+    """For every symbol the number of the next shorter one that begins it."""
     parents = np.zeros(lengths.size, np.int16)
     _find_parents(address(words), lengths, count, *trie, parents)
     return parents

@@ -67,7 +67,7 @@ def longest(at: int, left: int, pairs: Any, edges: Any, shift: Any) -> Any:
 
 @njit()
 def find_by_trie(at: int, left: int, pairs: Any, edges: Any) -> Any:
-    """The same, byte by byte: nothing behind the `left` bytes is read."""
+    """The longest symbol at an address, found byte by byte: nothing behind the `left` bytes is read."""
     code = np.uint64(longest(at, left, pairs, edges, edge_shift(edges)))
     if code < np.uint64(256):
         return code

@@ -17,6 +17,7 @@ from ..contract import Host
 from ..jit import njit
 from ..part import Packed, edges_of
 from ..registry import of_values
+from ..work import cut
 from . import cpu_select, plan
 from .launch import FILL_BLOCK
 
@@ -142,7 +143,7 @@ def read(
         first, last = max(start - base, 0), min(stop - base, piece.rows)
         jobs.extend(
             (piece, a, b, out[base + a - start : base + b - start].view(np.uint8))
-            for a, b in _cut(first, last, _step(piece, _JOB_NBYTES))
+            for a, b in cut(first, last, _step(piece, _JOB_NBYTES))
         )
     if jobs:
         map_items(lambda job: _decode_some(*job), jobs)
@@ -274,12 +275,6 @@ def _step(piece: Packed, nbytes: int) -> int:
     return max(1, nbytes // (unit * piece.itemsize)) * unit
 
 
-def _cut(first: int, last: int, step: int) -> list[tuple[int, int]]:
-    """Cut a range at the multiples of `step`."""
-    edges = [first, *range((first // step + 1) * step, last, step), last]
-    return list(pairwise(edges)) if first < last else []
-
-
 def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
     """Decode values `first` to ``last - 1``, which need not be whole units."""
     module, size = side(piece.codec), piece.itemsize
@@ -322,7 +317,7 @@ def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> 
     """
     if not stream:
         return []
-    jobs = [(piece, a, b) for piece in stream for a, b in _cut(0, piece.rows, _step(piece, _JOB_NBYTES))]
+    jobs = [(piece, a, b) for piece in stream for a, b in cut(0, piece.rows, _step(piece, _JOB_NBYTES))]
     return [found for some in map_items(lambda job: list(map(look, _walk(*job))), jobs) for found in some]
 
 

@@ -24,7 +24,7 @@ from .. import raw
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables
 from ..part import Packed, align
-from ..registry import of_values
+from ..registry import on_device
 from . import plan
 from .launch import DEFINES, FILL_BLOCK, GatherJob
 
@@ -158,7 +158,7 @@ class _Item:
         self.nbytes = self.rows * itemsize
         #: Of each choice; none where the only one is raw.
         self.jobs = [
-            _device(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
+            on_device(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
             if choice.codec != raw.NAME
         ]
@@ -303,7 +303,7 @@ class _Batch:
 
     def _launch(self, tables: JobTables, kernel: str, groups: _Groups) -> None:
         for (codec, told), jobs in groups.items():
-            module = _device(codec)
+            module = on_device(codec)
             _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
@@ -327,7 +327,7 @@ class _Batch:
             gathered, looks = self._look(turn)
             self._gather(tables, turn, gathered)
             for codec, fields in looks.items():
-                module = _device(codec)
+                module = on_device(codec)
                 _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
             groups: _Groups = {}
             for item, window in turn:
@@ -341,7 +341,7 @@ class _Batch:
             for job in item.jobs:
                 scans.setdefault((job.codec, job.variant), []).append(job.scan())
         for (codec, variant), sums in scans.items():
-            module = _device(codec)
+            module = on_device(codec)
             _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
         return lane.fetch(self._totals, sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
@@ -500,14 +500,9 @@ def compress_as(
     return part
 
 
-def _device(codec: str) -> Any:
-    """The GPU side of a codec; what only some have, they declare (`contract.DeviceCodec`)."""
-    return of_values(codec).device()
-
-
 def _is_alone(codec: str | None) -> bool:
     """Whether a codec that the user names compresses one piece at a time."""
-    return codec is not None and bool(_device(codec).ALONE)
+    return codec is not None and bool(on_device(codec).ALONE)
 
 
 def _alone(
@@ -522,4 +517,4 @@ def _alone(
         tables = JobTables()
         _gather(tables, [source.gather(start, stop, address)])
         tables.launch(lane)
-    return (yield from _device(codec).compress(address, rows, itemsize, lane=lane, **options))
+    return (yield from on_device(codec).compress(address, rows, itemsize, lane=lane, **options))

@@ -15,7 +15,7 @@ from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..node import Parts
 from ..part import Packed, align
-from ..registry import of_values
+from ..registry import on_device
 from ..span import Span
 from . import plan
 from .launch import DEFINES
@@ -73,11 +73,6 @@ def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> I
         at += packed.rows
 
 
-def _device(codec: str) -> Any:
-    """The GPU side of a codec; what only some have, they declare (`contract.DeviceCodec`)."""
-    return of_values(codec).device()
-
-
 def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     """Write values; does not wait.
 
@@ -104,16 +99,16 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     tables = JobTables()
     if pairs:
         for name in dict.fromkeys(low.packed.codec for low, _ in pairs):
-            _device(name).decompress_wide([pair for pair in pairs if pair[0].packed.codec == name], tables)
+            on_device(name).decompress_wide([pair for pair in pairs if pair[0].packed.codec == name], tables)
     for codec, pieces in found.items():
-        of_values(codec).device().decompress(pieces, tables, lane)
+        on_device(codec).decompress(pieces, tables, lane)
     tables.launch(lane)
 
 
 def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
     """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
     return len(low) == len(high) and all(
-        one.packed.codec == other.packed.codec and one.output == other.output and _device(one.packed.codec).READS_WIDE
+        one.packed.codec == other.packed.codec and one.output == other.output and on_device(one.packed.codec).READS_WIDE
         for one, other in zip(low, high, strict=True)
     )
 
@@ -121,7 +116,7 @@ def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
 def answers(parts: Parts) -> bool:
     """Whether a kernel compares these values as they are."""
     codecs = {packed.codec for packed in parts}
-    return len(codecs) == 1 and _device(*codecs).COMPARES
+    return len(codecs) == 1 and on_device(*codecs).COMPARES
 
 
 def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
@@ -134,7 +129,7 @@ def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
     """
     tables = JobTables()
     pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
-    _device(parts[0].codec).compare(pieces, span, tables)
+    on_device(parts[0].codec).compare(pieces, span, tables)
     tables.launch(lane)
 
 
@@ -160,7 +155,7 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     ValueError
         As `decompress`.
     """
-    device = _device(parts[0].codec)
+    device = on_device(parts[0].codec)
     spans = [device.bounds(packed) for packed in parts]
     span = Span(min(one.low for one in spans), max(one.high for one in spans))
     nbytes = (span.high - span.low) // 32 * 4 + 4
@@ -197,14 +192,14 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
         _take_whole(whole, rows, room, lane)
         jobs = [job for job in jobs if job not in whole]
     names = {packed.codec for job in jobs for parts in job.streams for packed in parts}
-    taking = {name for name in names if rows.count <= _device(name).TAKES}
+    taking = {name for name in names if rows.count <= on_device(name).TAKES}
     columns: dict[tuple[str, int, bool], list[Taking]] = {}
     keep: list[Any] = []
     late: list[tuple[int, Packed, int, int]] = []
     for job in jobs:
         streams, bits = job.streams, job.nulls != 0
         codecs = {packed.codec for parts in streams for packed in parts}
-        if bits and (len(codecs) > 1 or not _device(*codecs).TAKES_BITS):
+        if bits and (len(codecs) > 1 or not on_device(*codecs).TAKES_BITS):
             nbytes = plan.pieces_rows(streams[0])
             keep.append(lane.allocate(nbytes))
             decompress([ReadRequest(streams, keep[-1].ptr)], lane=lane)
@@ -213,7 +208,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
             continue
         itemsize = streams[0][0].itemsize
         stride = itemsize * len(streams)
-        if len(streams) == 2 and len(codecs) == 1 and _device(*codecs).READS_WIDE:
+        if len(streams) == 2 and len(codecs) == 1 and on_device(*codecs).READS_WIDE:
             (codec,) = codecs
             low, high = (_described(parts, codec) for parts in streams)
             columns.setdefault((codec, itemsize, False), []).append(Taking(low, job.address, stride, itemsize, high))
@@ -236,7 +231,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
         if codec == raw.NAME:
             _take_plain(some, rows, tables, bits=bits)
         else:
-            _device(codec).take(some, itemsize, rows, tables, bits=bits)
+            on_device(codec).take(some, itemsize, rows, tables, bits=bits)
     tables.launch(lane)
     _take_late(late, rows, lane)
 
@@ -248,7 +243,7 @@ def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
     parts = [packed for stream in job.streams for packed in stream]
     every = sum(packed.rows for packed in parts)
     ordered = int(rows.order != 0)
-    alone = sum(_device(packed.codec).row_costs(packed)[ordered] * packed.rows for packed in parts) / every
+    alone = sum(on_device(packed.codec).row_costs(packed)[ordered] * packed.rows for packed in parts) / every
     nbytes = every * job.streams[0][0].itemsize
     windows = -(-nbytes // room)
     return rows.count * alone > nbytes * _DECODE_COST + rows.count * (windows * _WINDOW_COST + _PICK_COST[ordered])
@@ -290,7 +285,7 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, room: int, lane: 
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first, device = [], 0, _device(codec)
+    made, first, device = [], 0, on_device(codec)
     for packed in parts:
         if packed.codec == codec:
             made.append(device.Part(*device.describe(packed), first, packed.rows))
@@ -312,7 +307,7 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, 
         return
     plans = []
     for first, packed, address, stride in parts:
-        chunk = _device(packed.codec).chunk_rows(packed)
+        chunk = on_device(packed.codec).chunk_rows(packed)
         step = max(ROOM_NBYTES // (packed.itemsize * chunk), 1) * chunk
         plans.append((first, packed, address, stride, chunk, min(step, packed.rows)))
     room = lane.allocate(max(packed.itemsize * step for _, packed, _, _, _, step in plans))
@@ -326,7 +321,7 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, 
             lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(touched.ptr)))
             tables = JobTables()
             piece = PartRange(packed, begin, end, room.ptr, packed.itemsize)
-            of_values(packed.codec).device().decompress([piece], tables, lane, touched=touched.ptr)
+            on_device(packed.codec).decompress([piece], tables, lane, touched=touched.ptr)
             part = room.ptr, first + begin, end - begin
             _take_plain([Taking([part], address, stride, packed.itemsize)], rows, tables)
             tables.launch(lane)
