@@ -277,7 +277,9 @@ class DeviceTextCodec(Protocol):
 
     * ``compress(tasks, lane=lane, outbox=None)``: a generator that pauses where a size is waited for. `tasks` have
       ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, with the bytes that the host
-      makes, in GPU memory or where `outbox` brings them.
+      makes, in GPU memory or where `outbox` brings them. Of a task with ``tables``, one for each scope, nothing is
+      trained; with ``only``, the numbers of some scopes, no others are compressed.
+    * ``tables(tasks, lane=lane)``: a generator that returns the tables of all scopes of each task.
     * ``train(strings, level=level, stream=stream)``: the table that the host trains on all characters of a column.
     """
 

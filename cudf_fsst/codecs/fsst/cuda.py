@@ -9,7 +9,7 @@ from typing import Any
 from ...device.memory import device_attributes
 from ..text.launch import Shape
 from . import TILE_SIZE, launch
-from .cuda_compress import compress, train
+from .cuda_compress import compress, tables, train
 from .cuda_kernels import choices, get_kernel
 from .cuda_match import match
 from .cuda_rows import answer
@@ -27,6 +27,7 @@ __all__ = [
     "decode_table",
     "kernels",
     "match",
+    "tables",
     "take_kernel",
     "train",
 ]

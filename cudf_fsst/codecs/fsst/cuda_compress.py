@@ -72,7 +72,7 @@ class BesideRound(Protocol):
         """Launch it."""
 
 
-__all__ = ["TextTask", "compress", "takes_all", "train"]
+__all__ = ["TextTask", "compress", "tables", "takes_all", "train"]
 
 
 def _compress_round(
@@ -172,6 +172,25 @@ def compress(
         results.drop()
         raise
     return results.segments
+
+
+def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
+    """Stage 1 alone: the tables of all scopes of columns, a list for each; see `compress`."""
+    made: list[list[SymbolTable]] = [[] for _ in tasks]
+    columns = yield from plan_columns(tasks, lane)
+    for together in rounds(columns):
+        with Workspace() as work, SideLanes(lane, 1) as side:
+            room = make_room(together, lane, side, work, encode=False)
+            exported = look(room)
+            found = download_found(room)
+            lane.follow(side[0])
+            yield
+            find_cuts(room, found.tolist())  # for what it refuses
+            assert exported is not None
+            for column, first in zip(together, room.first_scope, strict=True):
+                of_source = launch.searched_tables if column.source == "searched" else launch.trained_tables
+                made[column.number] = list(of_source(exported[first : first + column.scopes]))
+    return made
 
 
 def _train(task: TextTask, lane: Lane) -> Steps:

@@ -19,7 +19,7 @@ from ..text import launch as text_launch
 from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
+from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot, TileEncoder
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 from .tuning import Choices
@@ -36,6 +36,7 @@ class Kind(NamedTuple):
     tile_size: int
     tables_nbytes: int  # level max: of the lookup tables
     choices: Choices
+    encoder: TileEncoder | None
 
 
 def make_wave(
@@ -45,7 +46,7 @@ def make_wave(
     column, found, number = room.columns[i], room.found[i], room.number
     address, nbytes = tables.place(table)
     staged = 0
-    if column.task.level == "max":
+    if column.task.level == "max" and column.task.encoder is None:
         shared = device_attributes()["shared_per_block"]
         staged = launch.encode_max_shape(column.tile_size, shared, nbytes).staged
     return WaveView(
@@ -64,12 +65,16 @@ def make_wave(
 
 
 def kind_of(column: RoomColumn, tables: ColumnTables, table: int) -> Kind:
-    return Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices)
+    return Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices, column.task.encoder)
 
 
 @ENCODE
 def encode(lane: Lane, kind: Kind, waves_at: int, groups: int, most_tiles: int, per_group: int = 1) -> None:
     """Stages 2 to 4 of groups of so many waves each, the longest of which has at most so many tiles."""
+    if kind.encoder is not None:
+        waves = groups * per_group
+        kind.encoder.encode(lane, kind.tile_size, kind.tables_nbytes, waves_at, waves, most_tiles)
+        return
     attributes = device_attributes()
     shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
     arguments: tuple[Any, ...] = (_u64(waves_at),)
@@ -125,9 +130,9 @@ class Waves:
 
 def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     """What encodes columns at once; to be uploaded to ``waves_at``."""
-    kinds: dict[tuple[str, int, int, int], list[int]] = {}  # choices are a tile size's
+    kinds: dict[tuple[Any, ...], list[int]] = {}  # choices are a tile size's
     for i, column in enumerate(room.columns):
-        key = column.task.level, column.tile_size, tables[i].place(0)[1], column.segments
+        key = column.task.encoder, column.task.level, column.tile_size, tables[i].place(0)[1], column.segments
         kinds.setdefault(key, []).append(i)
     first_slot = list(accumulate((column.segments for column in room.columns), initial=0))
     runs: list[_Run] = []

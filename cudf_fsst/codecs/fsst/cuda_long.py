@@ -117,7 +117,7 @@ class First:
 def first_waves(room: Room, tables: Sequence[ColumnTables]) -> First:
     """What encodes the first segments, as many as there are slots."""
     column, slots = room.columns[0], _Slots(room, 0)
-    if column.task.only is not None or (column.scopes and column.per_table < slots.count):
+    if column.task.only is not None or column.per_table < min(slots.count, column.segments):
         return First((), [])
     return First([slots.waves_of(number, 0, number, tables[0], 0)[0] for number in range(slots.count)], [])
 

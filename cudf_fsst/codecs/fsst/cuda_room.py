@@ -7,9 +7,10 @@ the way through the stages has its classes here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ...buffers import DeviceStrings
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes, pinned
@@ -47,10 +48,21 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
 )
 
 
+class TileEncoder(Protocol):
+    """What encodes tiles of other codecs into the same slots: see `WaveView` of kernels/fsst_compress.cuh."""
+
+    def lookup(self, table: Any) -> npt.NDArray[np.uint8]:
+        """What its kernel reads of a table."""
+
+    def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
+        """Encode so many waves, the longest of which has at most so many tiles, by tables of at most so many bytes."""
+
+
 class TextTask(NamedTuple):
     """A column to compress, and how: see `text.cuda.compress`.
 
-    `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found.
+    `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found. `tables`: of a column
+    whose tables are there, one for each scope. `encoder`: what encodes instead of FSST's kernels, with given tables.
     """
 
     strings: DeviceStrings
@@ -59,6 +71,8 @@ class TextTask(NamedTuple):
     level: str = "default"
     only: frozenset[int] | None = None
     chars: int | None = None
+    tables: Sequence[Any] = ()
+    encoder: TileEncoder | None = None
 
 
 class RoomColumn(NamedTuple):
@@ -104,6 +118,11 @@ class RoomColumn(NamedTuple):
     def at_once(self) -> bool:
         """Whether all of it is encoded before its size is known."""
         return self.segments == 1 or self.pool > 0
+
+    @property
+    def whole_slots(self) -> bool:
+        """Whether what encodes it needs as much room for the codes of a segment as its characters take."""
+        return self.task.level == "max" or self.task.encoder is not None
 
     @property
     def slot_nbytes(self) -> tuple[int, int, int]:
@@ -185,7 +204,7 @@ class ColumnTables(NamedTuple):
     Attributes
     ----------
     place : callable
-        Of a scope's number: where the encoder finds the table, and its bytes there (level max; else 0).
+        Of a scope's number: where the encoder finds the table, and its bytes there (0 at FSST's level default).
     """
 
     place: Callable[[int], tuple[int, int]]
@@ -255,8 +274,9 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
     segment_size = plan.segment_size(chars_limit)
     segments = plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
-    source = "given" if task.table is not None else "searched" if task.level == "max" else "trained"
-    per_table = segments if one_scope or source == "given" else plan.segments_per_table(chars_limit)
+    given = task.table is not None or bool(task.tables)
+    source = "given" if given else "searched" if task.level == "max" else "trained"
+    per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
     return RoomColumn(
         number,
         task,
@@ -316,7 +336,8 @@ def plan_columns(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = Fal
 def with_pool(column: RoomColumn) -> RoomColumn:
     """A column of several segments that may be encoded at once, with room for its codes; others as they are."""
     waves = column.segments
-    if waves == 1 or waves > launch.ENCODE_GROUP or column.scopes > 1 or column.task.level == "max":
+    several = column.scopes > 1 or len(column.task.tables) > 1
+    if waves == 1 or waves > launch.ENCODE_GROUP or several or column.whole_slots:
         return column
     _, pieces, tiles = column._replace(pool=1).slot_nbytes
     room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - waves * (pieces + tiles)
@@ -397,7 +418,7 @@ def make_room(
     elif encode:
         codes, pieces, tiles = map(max, zip(*sizes, strict=True))
         # A part has room for a block of tiles at least, whatever their codes take.
-        divided = len(columns) == 1 and columns[0].task.level != "max" and columns[0].tile_limit >= PARTS * TILE_BLOCK
+        divided = len(columns) == 1 and not columns[0].whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
         for _ in range(min(SLOTS, segments)):
             codes_at = reserve(codes)

@@ -184,19 +184,30 @@ def _copies(_table: SymbolTable) -> dict[tuple[Any, ...], tuple[Any, Any, int]]:
     return {}
 
 
-def _device_copy(table: SymbolTable, column: RoomColumn, lane: Lane) -> ColumnTables:
-    """The lookup tables of a given table; they stay on the GPU as long as it lives."""
-    mixed = column.task.level != "max" and _mixed(column)
-    key, of_table = (current_device(), column.task.level, mixed), _copies(table)
+def _device_copy(table: Any, column: RoomColumn, lane: Lane) -> tuple[tuple[int, int], Any]:
+    """Where the lookup tables of a given table are, and what owns them; they stay on the GPU as long as it lives."""
+    level, encoder = column.task.level, column.task.encoder
+    mixed = level != "max" and encoder is None and _mixed(column)
+    key, of_table = (current_device(), "" if encoder is not None else level, mixed), _copies(table)
     if key not in of_table:
-        made = launch.max_tables(table) if column.task.level == "max" else launch.encode_tables(table, mixed)
+        if encoder is not None:
+            made = encoder.lookup(table)
+        else:
+            made = launch.max_tables(table) if level == "max" else launch.encode_tables(table, mixed)
         buffer = lane.allocate(made.nbytes)
         lane.upload(buffer.ptr, made)
         of_table[key] = buffer, lane.event(), made.nbytes
     buffer, uploaded, nbytes = of_table[key]
     lane.stream.wait_event(uploaded)
-    place = buffer.ptr, nbytes if column.task.level == "max" else 0
-    return ColumnTables(lambda _: place, [table], buffer)
+    return (buffer.ptr, nbytes if column.whole_slots else 0), buffer
+
+
+def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
+    """Tables that were given: one for all scopes, or one for each, of which those that nobody wants are None."""
+    task = column.task
+    tables = [task.table] if task.table is not None else task.tables
+    found = [((0, 0), None) if table is None else _device_copy(table, column, lane) for table in tables]
+    return ColumnTables(lambda number: found[number][0], tables, [owner for _, owner in found])
 
 
 def _trained(at: int) -> ColumnTables:
@@ -225,8 +236,8 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
     """Where the encoder finds the tables of every column. `exported`: those that have been searched are there."""
     every = []
     for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
-        if column.task.table is not None:
-            every.append(_device_copy(column.task.table, column, room.lane))
+        if column.source == "given":
+            every.append(_given(column, room.lane))
         elif column.source == "trained":
             every.append(_trained(room.trained_at + launch.ENCODE_TABLES_NBYTES * first))
         else:

@@ -40,10 +40,20 @@ def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> 
     smallest is taken.
     """
     sample = plan.sample(chars, start, nbytes, level)
+    return trained(*sample, choice_sample(chars, start, nbytes) if level == "max" else sample[0], nbytes, level)
+
+
+def trained(
+    sample: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    other: npt.NDArray[np.uint8],
+    nbytes: int,
+    level: str,
+) -> OnPairTable:
+    """The table of a scope, by its sample, and another one for level ``max``."""
     if level == "default":
-        return train_table(*sample, nbytes, plan.BITS)
-    tables = map_items(lambda bits: train_table(*sample, nbytes, bits), BITS)
-    other = choice_sample(chars, start, nbytes)
+        return train_table(sample, starts, nbytes, plan.BITS)
+    tables = map_items(lambda bits: train_table(sample, starts, nbytes, bits), BITS)
     sizes = [scope_nbytes(encoder(table, level, COMPARED_TILE), table, other, nbytes) for table in tables]
     return tables[sizes.index(min(sizes))]  # of equal ones that with fewer bits
 

@@ -1,28 +1,51 @@
 """OnPair on a GPU: what differs from other codecs of text (`contract.DeviceTextCodec`).
 
-Tiles are decoded there. The host trains and encodes: kernels that do both on a GPU are there, checked and timed
-(onpair_train.cu, onpair_encode.cu), but nothing launches them for columns yet.
+Tiles are encoded and decoded there. The host trains, on samples that it fetches: kernels that train on a GPU are there,
+checked and timed (onpair_train.cu), but nothing launches them for columns yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...device.memory import device_attributes
-from ..cuda_kernels import get_kernel
-from . import launch
-from .launch import decode_table
-from .symbols import BITS
+import numpy as np
 
-__all__ = ["ENCODES", "TAKES", "choices", "decode_kernel", "decode_shape", "decode_table", "kernels"]
+from ...buffers import DeviceStrings
+from ...device import waits
+from ...device.memory import Lane, device_attributes
+from ...device.transfer import Outbox
+from ...device.waits import Steps
+from ...workers import map_items
+from ..cuda_kernels import blocks, get_kernel
+from ..fsst import cuda_compress as pipeline
+from ..fsst.cuda_room import TextTask, check_level
+from ..text import cuda_sample
+from ..text.launch import PIECE_TILES
+from ..text.plan import SAMPLE_CHUNK, choice_positions
+from . import TILE_SIZE, cpu, launch, plan
+from .launch import decode_table
+from .symbols import BITS, OnPairTable
+
+__all__ = [
+    "ENCODES",
+    "TAKES",
+    "choices",
+    "compress",
+    "decode_kernel",
+    "decode_shape",
+    "decode_table",
+    "kernels",
+    "tables",
+    "train",
+]
 
 #: Rows are taken of what is decoded.
 TAKES = False
 #: Questions are answered on what is decoded.
 MATCHES = False
-#: The host does.
-ENCODES = False
+#: There is a kernel; compression is FSST's with this kernel in the place of its own.
+ENCODES = True
 
 
 def kernels(step: str) -> tuple[Callable[[], object], ...]:
@@ -38,6 +61,73 @@ class DecodeLaunch(NamedTuple):
     shared: int
     codes_capacity: int
     resident: int
+
+
+class OnPairEncoder:
+    """What encodes tiles (`cuda_room.TileEncoder`)."""
+
+    lookup = staticmethod(launch.lookup)
+
+    def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
+        """See `cuda_room.TileEncoder`. Tables of a launch have one size."""
+        attributes = device_attributes()
+        bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
+        shape = launch.encode_shape(tile_size, attributes["shared_per_block"], bits)
+        kernel = get_kernel("onpair_encode", "onpair_encode", launch.defines(tile_size, shape.table > 0), shared=True)
+        pieces, multiprocessors = blocks(tiles, PIECE_TILES), attributes["multiprocessors"]
+        grid = min(multiprocessors, pieces, max(blocks(pieces, shape.threads // 32), multiprocessors // waves))
+        lane.launch(kernel, (grid, waves), shape.threads, (np.uint64(waves_at), np.uint32(shape.table)), shape.shared)
+
+
+_ENCODER = OnPairEncoder()
+
+
+def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
+    """The tables of all scopes of columns, a list for each; see `contract.DeviceTextCodec`."""
+    return _tables(tasks, lane)
+
+
+def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
+    """Fetch a sample of every scope, and train on the host."""
+    for task in tasks:
+        check_level(task.level)
+    found = yield from cuda_sample.spans(tasks, lane=lane, one_scope=one_scope)
+    samples = []
+    for task, scopes in zip(tasks, found, strict=True):
+        for span in scopes:
+            starts = plan.sample_positions(0, span.nbytes, task.level)
+            sample = other = cuda_sample.fetch(span, starts, lane)
+            if task.level == "max":
+                other = cuda_sample.fetch(span, choice_positions(0, span.nbytes), lane)
+            begins = np.arange(starts.size, dtype=np.int64) * SAMPLE_CHUNK
+            samples.append((sample, begins, other, span.nbytes, task.level))
+    yield
+    trained = iter(map_items(lambda one: cpu.trained(*one), samples))
+    return [[next(trained) for _ in scopes] for scopes in found]
+
+
+def compress(tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
+    """Compress columns; see `contract.DeviceTextCodec`."""
+    wanted = [
+        task._replace(tile_size=TILE_SIZE if task.tile_size == "auto" else task.tile_size, encoder=_ENCODER)
+        for task in tasks
+    ]
+    untrained = [i for i, task in enumerate(wanted) if task.table is None and not task.tables]
+    made = yield from tables([wanted[i] for i in untrained], lane=lane)
+    for i, own in zip(untrained, made, strict=True):
+        wanted[i] = wanted[i]._replace(tables=tuple(own))
+    return (yield from pipeline.compress(wanted, lane=lane, outbox=outbox))
+
+
+def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> OnPairTable:
+    """Train one table on a whole column; see `contract.DeviceTextCodec`."""
+    check_level(level)
+    if strings.rows == 0:  # such a column may have no offsets
+        return cpu.train(np.empty(0, np.uint8), 0, 0, level)
+    with Lane(stream) as lane:
+        (((table,),),) = waits.run(lane, _tables([TextTask(strings, level=level)], lane, one_scope=True))
+        made: OnPairTable = table
+        return made
 
 
 def choices(tile_size: int) -> None:

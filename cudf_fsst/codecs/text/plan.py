@@ -95,12 +95,17 @@ def chunk_positions(start: int, chars: int, chunks: int, draw: int = 0) -> npt.N
     return starts
 
 
-def choice_sample(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """The chunks, one after another, on which tables for a scope of `nbytes` characters are compared.
+def choice_positions(start: int, nbytes: int) -> npt.NDArray[np.int64]:
+    """Where the chunks begin on which tables for a scope of `nbytes` characters are compared.
 
     Of a scope that is longer they are not those of any training.
     """
-    starts = chunk_positions(start, nbytes, CHOICE_CHUNKS, 1)
+    return chunk_positions(start, nbytes, CHOICE_CHUNKS, 1)
+
+
+def choice_sample(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    """Those chunks, one after another."""
+    starts = choice_positions(start, nbytes)
     ends = np.minimum(starts + SAMPLE_CHUNK, start + nbytes)
     return np.concatenate([chars[:0], *(chars[a:b] for a, b in zip(starts, ends, strict=True))])
 

@@ -1,0 +1,137 @@
+"""Columns that an emulated GPU compresses by ``onpair``, in FSST's pipeline: the same bytes as on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
+from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.onpair import plan as onpair_plan
+from cudf_fsst.codecs.onpair.symbols import OnPairTable
+from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.layout import TILE_SIZES
+from emulation.conftest import emulator
+from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
+from emulation.emulator import Emulator
+from fsst_gpu import CASES, SEGMENT, Gpu, column, columns, same_segments, text
+
+__all__ = ["emulator", "gpu"]
+FSST, ONPAIR = registry.texts()
+
+
+@pytest.fixture(params=["sm_90"])
+def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
+    monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
+    monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
+    device = FakeDevice(emulator, request.param)
+    with emulated(device, "text") as cuda:
+        yield Gpu(device, cuda)
+
+
+@pytest.fixture
+def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes of a few KB are longer than their samples."""
+    monkeypatch.setattr(onpair_plan, "SAMPLE_MIN", 8192)
+    monkeypatch.setattr(onpair_plan, "SAMPLE_MAX", 32768)
+    monkeypatch.setattr(plan, "CHOICE_CHUNKS", 16)
+
+
+def compressed(gpu: Gpu, tasks: list[tuple[HostStrings, dict[str, Any]]], *codecs: Any) -> list[Any]:
+    """Segments of columns, in host memory; by the smallest of several codecs."""
+    from cudf_fsst.codecs.fsst.cuda_room import TextTask
+    from cudf_fsst.device import waits
+    from cudf_fsst.device.memory import Lane
+
+    wanted = [TextTask(gpu.upload(strings), **options) for strings, options in tasks]
+    with Lane() as lane:
+        made = gpu.cuda.steps(codecs[0], wanted, lane=lane) if len(codecs) == 1 else None
+        (found,) = waits.run(lane, made or gpu.cuda.smallest(codecs, wanted, lane=lane))
+    return [gpu.cuda.to_host(segments) for segments in found]
+
+
+def long_words(rng: np.random.Generator, nbytes: int) -> list[bytes]:
+    """Text of 200 words that are too long for FSST's symbols."""
+    words = [rng.integers(97, 123, 12, dtype=np.uint8).tobytes() for _ in range(200)]
+    return [b" ".join(words[i] for i in rng.integers(0, 200, 4)) for _ in range(nbytes // 51)]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+@pytest.mark.parametrize("case", CASES)
+def test_one_column(case: str, tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    strings = columns(rng)[case]
+    [found] = compressed(gpu, [(strings, {"tile_size": tile_size})], ONPAIR)
+    same_segments(found, cpu.compress(strings, ONPAIR, tile_size=tile_size))
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
+def test_many_columns(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Short and long ones, with tables of other bits, in few launches."""
+    every = columns(rng)
+    table = cpu.train(every["nulls"], ONPAIR)
+    assert isinstance(table, OnPairTable)
+    given = [OnPairTable(bits, table.symbols[: (1 << bits) - 256]) for bits in (10, 11, 12)]
+    tasks: list[tuple[HostStrings, dict[str, Any]]] = [(strings, {}) for strings in every.values()]
+    tasks += [(every["nulls"], {"table": one}) for one in given]
+    tasks += [(every["three segments, two tables"], {"table": given[2], "tile_size": 128})]
+    for found, (strings, options) in zip(compressed(gpu, tasks, ONPAIR), tasks, strict=True):
+        same_segments(found, cpu.compress(strings, ONPAIR, **options))
+    assert compressed(gpu, [(column([]), {})], ONPAIR) == [[]]
+
+
+def test_samples_are_fetched(gpu: Gpu, small_samples: None, rng: np.random.Generator) -> None:
+    """Chunks from all of a scope, for training and for the choice."""
+    strings = column([*text(rng, 2 * SEGMENT), b"x" * 300, *text(rng, 3 * SEGMENT)])
+    for level in "default", "max":
+        [found] = compressed(gpu, [(strings, {"level": level})], ONPAIR)
+        expected = cpu.compress(strings, ONPAIR, level=level)
+        assert len({segment.table for segment in expected}) > 1
+        same_segments(found, expected)
+    assert gpu.cuda.train(gpu.upload(strings), "onpair") == cpu.train(strings, ONPAIR)
+    assert gpu.cuda.train(DeviceStrings(0, 0, 0, 4), "onpair") == cpu.train(column([]), ONPAIR)
+
+
+def test_the_smallest_of_each_scope(gpu: Gpu, small_samples: None, rng: np.random.Generator) -> None:
+    """Scopes of both codecs in one column, in the order of its rows; some of its scopes alone."""
+    digits: list[bytes | None] = [f"{one:08x}".encode() for one in rng.integers(0, 2**32, SEGMENT // 4)]
+    strings = column([*long_words(rng, 2 * SEGMENT), *digits, None, *long_words(rng, 2 * SEGMENT)])
+    expected = cpu.compress(strings, FSST, ONPAIR, level="max")
+    assert {segment.codec for segment in expected} == {"fsst", "onpair"}
+    other = columns(rng)["nulls"]
+    tasks: list[tuple[HostStrings, dict[str, Any]]] = [(strings, {"level": "max"}), (other, {"level": "max"})]
+    first, second = compressed(gpu, tasks, FSST, ONPAIR)
+    same_segments(first, expected)
+    same_segments(second, cpu.compress(other, FSST, ONPAIR, level="max"))
+    tables = list(dict.fromkeys(segment.table for segment in expected))
+    [some] = compressed(gpu, [(strings, {"level": "max", "only": frozenset({1, 2})})], FSST, ONPAIR)
+    same_segments(some, [segment for segment in expected if segment.table in tables[1:3]])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_order_of_streams(order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    gpu.device.order = order
+    strings = column([*text(rng, 3 * SEGMENT)])
+    [found] = compressed(gpu, [(strings, {})], ONPAIR)
+    same_segments(found, cpu.compress(strings, ONPAIR))
+
+
+def test_what_is_refused(gpu: Gpu) -> None:
+    strings = column([b"abc", None, b"de"])
+    strings.offsets[2:] += 1
+    strings.chars = np.concatenate([strings.chars, strings.chars])
+    with pytest.raises(CharactersUnderNulls):
+        compressed(gpu, [(strings, {})], ONPAIR)
+    for options in {"tile_size": 100}, {"level": "most"}:
+        with pytest.raises(ValueError, match="must be one of"):
+            compressed(gpu, [(column([b"abc"]), options)], ONPAIR)
+
+
+def test_memory_is_given_back(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Whichever allocation fails."""
+    tasks: list[tuple[HostStrings, dict[str, Any]]] = [(column([*text(rng, 3000)]), {})]
+    compressed(gpu, tasks, ONPAIR)
+    failing_every_allocation(gpu.device, lambda: compressed(gpu, tasks, ONPAIR))
