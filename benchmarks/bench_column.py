@@ -34,6 +34,8 @@ STAGES = {
     "fsst_encode": "2-4 encode, transpose, gather",
     "fsst_compact": "5 compact",
     "fsst_decode": "decode",
+    "onpair_encode": "2-4 encode, transpose, gather",
+    "onpair_decode": "decode",
 }
 
 
@@ -58,11 +60,11 @@ def peak_extra(call: Callable[[], Any], result_nbytes: Callable[[Any], int]) -> 
         rmm.mr.set_current_device_resource(pool)
 
 
-def measure_column(series: Any, repeat: int, **options: Any) -> Iterator[dict[str, Any]]:
-    """Every measure of one column; options as `compress` takes them."""
+def measure_column(series: Any, repeat: int, codec: str = "fsst", **options: Any) -> Iterator[dict[str, Any]]:
+    """Every measure of one column by a codec of text; options as `compress` takes them."""
 
     def compress() -> Any:
-        return series.fsst.compress(codec="fsst", **options)
+        return series.fsst.compress(codec=codec, **options)
 
     column = compress()
     chars = column.chars_nbytes
@@ -100,16 +102,20 @@ def measure_column(series: Any, repeat: int, **options: Any) -> Iterator[dict[st
     )
 
 
-def measure_latency(series: Any) -> Iterator[dict[str, Any]]:
-    """Latency of small columns cut from a large one."""
+def measure_latency(series: Any, codec: str | None = None) -> Iterator[dict[str, Any]]:
+    """Latency of small columns cut from a large one; None: as users get them, and read by FSST."""
     per_row = characters(series).size / len(series)
     for nbytes in (10**6, 10**7, 10**8):
         small = series.iloc[: int(nbytes / per_row)].copy(deep=True)
-        column = small.fsst.compress(codec="fsst")
+        column = small.fsst.compress(codec=codec or "fsst")
         common = {"bytes": column.chars_nbytes, "rows": len(small)}
+
+        def compress(data: Any = small) -> Any:
+            return data.fsst.compress(codec=codec)
+
         yield {
             "measure": "compress_latency_ms",
-            "value": 1e3 * timing.wall_seconds(small.fsst.compress, 31, 5),
+            "value": 1e3 * timing.wall_seconds(compress, 31, 5),
             **common,
         }
         yield {
@@ -117,6 +123,16 @@ def measure_latency(series: Any) -> Iterator[dict[str, Any]]:
             "value": 1e3 * timing.wall_seconds(column.decompress, 31, 5),
             **common,
         }
+
+
+def measure_reads(series: Any, codec: str, repeat: int) -> Iterator[dict[str, Any]]:
+    """Ten rows, and a search for a word, on a column of a codec."""
+    column = series.fsst.compress(codec=codec)
+    rows = cudf.Series(cupy.random.randint(0, len(series), 10))
+    common = {"bytes": column.chars_nbytes, "rows": len(series)}
+    yield {"measure": "take_10_ms", "value": 1e3 * timing.wall_seconds(lambda: column.take(rows), repeat), **common}
+    seconds = timing.wall_seconds(lambda: column.str.contains("carefully", regex=False), repeat)
+    yield {"measure": "contains_gbps", "value": column.chars_nbytes / 1e9 / seconds, **common}
 
 
 def measure_take(series: Any) -> Iterator[tuple[str, dict[str, Any]]]:

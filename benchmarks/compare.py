@@ -38,6 +38,9 @@ KINDS: dict[str, tuple[str, ...] | None] = {
     "latency": (DATASET,),
     "take": (DATASET,),
     "max": None,
+    "onpair": None,
+    "onpair_max": None,
+    "onpair_reads": (DATASET,),
     "nvcomp": None,
     "cudf": None,
     "ingestion": (DATASET,),
@@ -75,6 +78,20 @@ def measures() -> dict[str, Measure]:
         for record in bench_column.measure_column(series, few(options), level="max"):
             yield "cudf_fsst", {"level": "max", **record}
 
+    def onpair(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
+        for record in bench_column.measure_column(series, few(options), "onpair"):
+            yield "cudf_fsst.onpair", record
+
+    def onpair_max(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
+        for record in bench_column.measure_column(series, few(options), "onpair", level="max"):
+            yield "cudf_fsst.onpair", {"level": "max", **record}
+
+    def onpair_reads(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
+        for record in bench_column.measure_latency(series, "onpair"):
+            yield "cudf_fsst.onpair", record
+        for record in bench_column.measure_reads(series, "onpair", few(options)):
+            yield "cudf_fsst.onpair", record
+
     def latency(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
         yield from (("cudf_fsst", record) for record in bench_column.measure_latency(series))
 
@@ -92,6 +109,9 @@ def measures() -> dict[str, Measure]:
         "latency": latency,
         "take": lambda series, options, failed: bench_column.measure_take(series),
         "max": slower,
+        "onpair": onpair,
+        "onpair_max": onpair_max,
+        "onpair_reads": onpair_reads,
         "nvcomp": nvcomp,
         "cudf": lambda series, options, failed: bench_others.measure_cudf(series, few(options), failed),
         "cpu": lambda series, options, failed: bench_others.measure_cpu(series, options.repeat),
