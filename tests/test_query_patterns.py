@@ -176,9 +176,9 @@ def test_random_patterns_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     check_many(PATTERNS // 10, 7, monkeypatch, on_gpu=True)
 
 
-def segments_of(rows: list[bytes], **options: Any) -> list[Any]:
+def segments_of(rows: list[bytes], *codecs: Any, **options: Any) -> list[Any]:
     ends = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return cpu.compress(HostStrings(len(rows), np.frombuffer(b"".join(rows), np.uint8), ends), **options)
+    return cpu.compress(HostStrings(len(rows), np.frombuffer(b"".join(rows), np.uint8), ends), *codecs, **options)
 
 
 @pytest.mark.parametrize("codec", ["fsst", "onpair"])
@@ -209,7 +209,7 @@ def test_rows_of_any_bytes(tile_size: int, codec: str) -> None:
         ),
     ]
     for rows in kinds:
-        segments = segments_of(rows, codec=registry.of_text(codec), tile_size=tile_size)
+        segments = segments_of(rows, registry.of_text(codec), tile_size=tile_size)
         for machine in machines:
             assert machine is not None
             assert cpu_rows.answer(segments, machine).tolist() == [machine.verdict(row) for row in rows]

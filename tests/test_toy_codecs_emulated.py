@@ -136,6 +136,41 @@ def test_questions_are_left_to_decoding(gpu: Gpu) -> None:
         assert match(node, asked, lane=lane) is None
 
 
+def test_questions_go_to_the_codec_of_all_segments(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it answers them on its codes."""
+    from cudf_fsst import automata
+    from cudf_fsst.codecs.text import cuda_match
+    from cudf_fsst.device.memory import Lane
+
+    asked, machine = search.plan(search.Count(b"ab")), automata.compile_pattern("a.*b", 0, "contains", automata.PYTHON)
+    assert asked is not None
+    assert machine is not None
+    seen: list[Any] = []
+
+    def match(reading: Any, plan: Any, *, kept: bool, lane: Any) -> Any:
+        seen.append((reading.column.rows, plan, kept))
+        return "answers", False
+
+    def answer(reading: Any, machine: Any, *, lane: Any) -> Any:
+        seen.append((reading.column.rows, machine))
+        return "answers"
+
+    side: Any = toy_text.device()
+    monkeypatch.setattr(side, "MATCHES", True)
+    monkeypatch.setattr(side, "match", match, raising=False)
+    monkeypatch.setattr(side, "answer", answer, raising=False)
+    alone, mixed = of_codecs(gpu, [toy_text.NAME], 256), of_codecs(gpu, [toy_text.NAME, "fsst"], 256)
+    rows = sum(segment.rows for segment in alone)
+    with Lane() as lane:
+        assert cuda_match.match(alone, asked, lane=lane) == ("answers", False)
+        assert cuda_match.match(Segments(alone), asked, lane=lane) == ("answers", False)
+        assert cuda_match.answer(alone, machine, lane=lane) == "answers"
+        assert seen == [(rows, asked, False), (rows, asked, True), (rows, machine)]
+        assert cuda_match.match(mixed, asked, lane=lane) is None
+        assert cuda_match.answer(mixed, machine, lane=lane) is None
+    assert len(seen) == 3
+
+
 def test_damaged_codes(gpu: Gpu) -> None:
     """Nothing is touched outside; the walls of the emulated memory say so."""
     rng = np.random.default_rng(5)

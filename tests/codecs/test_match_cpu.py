@@ -316,6 +316,12 @@ def test_damaged_segments(data: st.DataObject) -> None:
             assert cpu_match.match([damaged], planned).size == 300
         except ValueError as error:
             assert "damaged segment: " in str(error)  # noqa: PT017 - damage need not be noticed, so no pytest.raises
+    machine = automata.compile_pattern("a.*h|c$", 0, "contains", automata.PYTHON)
+    assert machine is not None
+    try:
+        assert cpu_rows.answer([damaged], machine).size == 300
+    except ValueError as error:
+        assert "damaged segment: " in str(error)  # noqa: PT017 - likewise
     for room in guarded.values():
         assert (room[:128] == 0xA5).all()
         assert (room[-128:] == 0xA5).all()

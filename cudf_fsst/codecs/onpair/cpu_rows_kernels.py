@@ -27,7 +27,7 @@ from ..text.cpu_rows_kernels import (
 from ..text.cpu_search_kernels import first_position
 from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..unaligned import address, load8, load16, load64, store8
-from .cpu_search_kernels import codes_of, unpack
+from .cpu_search_kernels import SPARE, codes_of, unpack
 from .symbols import MAX_SYMBOL_LENGTH, OnPairTable
 
 # An entry has, from its lowest bit: the next state, shifted by the bits of a code; 16 bits that are set where a row
@@ -139,7 +139,7 @@ def _answer_rows(
     position = first_position(tiles, first_tile)
     if position < 0:
         return BAD_TILE, -1 - position
-    unpacked = np.empty(tile_size, np.uint16)
+    unpacked = np.empty(tile_size + SPARE, np.uint16)
     unpacked_at = np.int64(unpacked.ctypes.data)
     place = np.int64(0)  # the state, shifted
     row, following, have = kept[ROW], kept[NEXT], kept[HAVE]

@@ -30,6 +30,8 @@ _PLANE = np.uint64(0xFFFF)
 # address of its next code, where this code's sum of entries goes, and the codes left in the batch; its state, shifted
 # as in an entry, and the sum of entries.
 _TILE, _BATCH, _LAST, _AT, _TO, _LEFT, _STATE, _TOTAL = range(8)
+#: Codes that `unpack` may write behind those of a tile.
+SPARE = 3
 # Codes with bits in a tile, up to which they are searched for.
 _FEW = 2
 
@@ -90,7 +92,7 @@ def codes_of(size: int, nbytes: int, bits: int) -> int:
 
 @njit()
 def unpack(at: int, size: int, nbytes: int, end: int, bits: int, out: int) -> None:
-    """Write the codes of a tile to `out`, two bytes each, as many as `codes_of` says.
+    """Write the codes of a tile to `out`, two bytes each, as many as `codes_of` says, and up to `SPARE` of any value.
 
     They begin at address `at`, and are `size` bytes. No byte from `end` on is read, where all codes end.
     """
@@ -103,7 +105,7 @@ def unpack(at: int, size: int, nbytes: int, end: int, bits: int, out: int) -> No
     wide = np.uint64(bits)
     place = np.int64(0)
     i = 0
-    while i + 4 <= count and at + (place >> 3) + 8 <= end:
+    while i < count and at + (place >> 3) + 8 <= end:
         window = load64(at + (place >> 3)) >> np.uint64(place & 7)
         four = window & mask
         four |= (window >> wide & mask) << np.uint64(16)
@@ -322,8 +324,8 @@ def search_window(
     ends = entries + 8 * (search[STATES] << bits)
     batch, row = room.shape[1] - 2, 8 * room.shape[1]
     sums = np.int64(room.ctypes.data) + 16
-    unpacked = np.empty((LANES, batch), np.uint16)
-    codes = np.int64(unpacked.ctypes.data)
+    unpacked = np.empty((LANES, batch + SPARE), np.uint16)
+    codes, codes_row = np.int64(unpacked.ctypes.data), 2 * (batch + SPARE)
     count = last - first
     used = LANES if count >= 4 * LANES else 1
     tile = first
@@ -336,7 +338,7 @@ def search_window(
         while tile < last + i + 1 - used and places[tile - first] < share:
             tile += 1
         lanes[i, _LAST] = tile
-        bad = _open_batch(lanes, i, tiles, first, places, batch, bits, codes + 2 * batch * i, sums + row * i)
+        bad = _open_batch(lanes, i, tiles, first, places, batch, bits, codes + codes_row * i, sums + row * i)
         if bad >= 0:
             return 0, False, bad
     some = False
@@ -355,7 +357,7 @@ def search_window(
             lanes[i, _LEFT] -= count
             if lanes[i, _LEFT] > 0:
                 continue
-            mine, to = codes + 2 * batch * i, sums + row * i
+            mine, to = codes + codes_row * i, sums + row * i
             found, bad = _close_batch(lanes, i, tiles, first, places, bits, mine, to, ends, plane, second)
             if bad >= 0:
                 return 0, False, bad
