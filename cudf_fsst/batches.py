@@ -26,13 +26,15 @@ from .remote import is_file_object, located
 PIECE_NBYTES = 64 << 20
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
-#: Pieces of a frame that a GPU writes: each takes libcudf 2.5 times its own memory, and a call may have an eighth of
-#: the frame, or 64 MiB. Fewer would be faster, by some 90 ms a piece. lineitem of scale factor 10 on an H200, GB/s:
+#: Pieces of a frame that a GPU writes: each takes libcudf up to 2.7 times its own memory, and a call may have an eighth
+#: of the frame, or 64 MiB. Fewer would be faster, by some 90 ms a piece. lineitem of scale factor 10 on an H200, GB/s:
 #: 2 pieces 5.1, 4 pieces 4.4, 8 pieces 3.7, 16 pieces 2.8, 32 pieces 1.9. Smaller pages, no statistics and no
 #: dictionaries were not faster.
-_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 20, 25 << 20, 8
-#: Rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
+_GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 22, 25 << 20, 8
+#: Most rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
 _GPU_GROUP_ROWS = 1 << 20
+#: Pieces begin where a word of the validity does.
+_GPU_UNIT = 32
 
 
 def pieces(contents: Sequence[Content], rows: int) -> list[tuple[int, int]]:
@@ -177,12 +179,11 @@ def write_parquet_on_gpu(
     rows, every = len(index), [*contents, *levels]
     fields = _schema(contents, labels, dtypes, _Levels(index, options.keep_index))
     nodes, nbytes = [content.node for content in every], sum(content.node.uncompressed_nbytes for content in every)
-    group_rows = options.row_group_size or _GPU_GROUP_ROWS
     count = max(min(_GPU_PIECES, -(-nbytes // _GPU_PIECE_NBYTES)), 1)
     try:
-        _write_pieces_on_gpu(path, backend, nodes, rows, count, fields, group_rows, options)
+        _write_pieces_on_gpu(path, backend, nodes, rows, count, fields, options)
     except MemoryError:
-        _write_pieces_on_gpu(path, backend, nodes, rows, _GPU_MORE * count, fields, group_rows, options)
+        _write_pieces_on_gpu(path, backend, nodes, rows, _GPU_MORE * count, fields, options)
 
 
 def _write_pieces_on_gpu(
@@ -192,15 +193,10 @@ def _write_pieces_on_gpu(
     rows: int,
     count: int,
     fields: Any,
-    group_rows: int,
     options: ParquetOptions,
 ) -> None:
-    """Write rows of columns on a GPU in at least so many pieces: of whole row groups, or each a row group."""
-    step = max(-(-rows // count), 1)
-    if step > group_rows:
-        step = step // group_rows * group_rows
-    elif options.row_group_size:
-        step = group_rows
+    """Write rows of columns on a GPU in about so many pieces, each of whole row groups."""
+    step, group_rows = _cut(rows, count, options.row_group_size)
     with (
         backend.current(),
         writing(path, options.storage_options, sync=False) as unfinished,
@@ -210,6 +206,15 @@ def _write_pieces_on_gpu(
         for start in range(0, max(rows, 1), step):
             writer.write(backend.read(nodes, start, min(start + step, rows)))
             progress.step()
+
+
+def _cut(rows: int, count: int, row_group_size: int | None) -> tuple[int, int]:
+    """Rows of each of so many pieces, and of its row groups: of equal ones, or of those that the user wants."""
+    step = max(-(-rows // count), 1)
+    if row_group_size is not None:
+        return max(step // row_group_size, 1) * row_group_size, row_group_size
+    step = -(-step // _GPU_UNIT) * _GPU_UNIT
+    return step, -(-step // -(-step // _GPU_GROUP_ROWS))
 
 
 def _writer(path: Any, fields: Any, compression: Any) -> Any:

@@ -20,6 +20,7 @@ import cudf_fsst
 import fresh
 from cli_cases import parquet_files_that_cannot_be_read
 from cudf_fsst import batches, workers
+from cudf_fsst.interop import arrow_columns, cudf_parquet_writer
 from cudf_fsst.parquet import host, reads, sources
 from test_cli_frames import table_of_many_types
 
@@ -555,4 +556,53 @@ def test_pieces_are_smaller_where_there_is_no_memory(monkeypatch: pytest.MonkeyP
     assert tried == [(5000, 1), (5000, 8)]
     monkeypatch.setattr(batches, "_GPU_PIECE_NBYTES", 1000)
     batches.write_parquet_on_gpu("p", frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
-    assert tried[2:] == [(5000, 20), (5000, 160)]
+    assert tried[2:] == [(5000, 22), (5000, 176)]
+
+
+@pytest.mark.parametrize("size", [None, 1000, 7000])
+def test_pieces_that_a_gpu_writes(size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Piece by piece, by a stand-in for libcudf that cuts row groups as it does."""
+    frame = pd.DataFrame({"n": range(50_000)}).fsst.compress()
+    pieces = []
+
+    class Writer:
+        def __init__(self, path: str, fields: pa.Schema, _: Any, group_rows: int) -> None:
+            self.writer, self.fields, self.group_rows = pq.ParquetWriter(path, fields), fields, group_rows
+
+        def write(self, columns: Any) -> None:
+            table = pa.Table.from_arrays([arrow_columns.rebuild(one) for one in columns], schema=self.fields)
+            pieces.append(len(table))
+            self.writer.write_table(table, row_group_size=self.group_rows)
+
+        def __enter__(self) -> Writer:
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            self.writer.close()
+
+    monkeypatch.setattr(batches, "_GPU_PIECE_NBYTES", 1000)
+    monkeypatch.setattr(batches, "_GPU_GROUP_ROWS", 900)
+    monkeypatch.setattr(cudf_parquet_writer, "ParquetWriter", Writer)
+    path, options = tmp_path / "out.parquet", batches.ParquetOptions("snappy", row_group_size=size)
+    columns, dtypes = frame._columns, frame._dtypes()
+    batches.write_parquet_on_gpu(path, frame._backend, columns, frame._labels, dtypes, [], frame._index, options)
+    assert pd.read_parquet(path)["n"].to_list() == list(range(50_000))
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    if size is None:
+        assert len(pieces) == 22
+        assert set(groups[:-3]) == {768}
+        assert max(groups) <= 900
+    else:
+        assert set(groups[:-1]) == {size}
+        assert max(pieces) <= max(size, 50_000 // 22)
+
+
+def test_pieces_of_many_rows() -> None:
+    """lineitem of scale factor 10: pieces are not rounded to whole row groups of 2^20 rows, which would be 29."""
+    rows = 59_986_052
+    step, group_rows = batches._cut(rows, 22, None)
+    assert -(-rows // step) == 22
+    assert 2**19 < group_rows <= 2**20
+    assert batches._cut(rows, 22, 10**6) == (2 * 10**6, 10**6)
+    assert batches._cut(10, 22, None) == batches._cut(0, 1, None) == (32, 32)
