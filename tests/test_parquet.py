@@ -41,7 +41,7 @@ def bytes_of(column: Any) -> list[tuple[Any, ...]]:
     """The buffers of a column, and what its tables are."""
     found = []
     for part in column._content.node.parts:
-        table = part.table.symbols if hasattr(part, "table") else None
+        table = None if part.table is None else part.table.symbols
         found.append((part.rows, bytes(memoryview(part.meta)), bytes(memoryview(part.codes)), table))
     return found
 
