@@ -415,7 +415,7 @@ def test_codes_that_do_not_fit_their_tile() -> None:
 def test_buffers_of_the_wrong_size() -> None:
     (segment,) = compress([b"abcdefgh" * 100])
     for name in ("meta", "codes"):
-        with pytest.raises(ValueError, match="needs"):
+        with pytest.raises(ValueError, match=f"damaged segment: {name} has"):
             cpu.read([dataclasses.replace(segment, **{name: getattr(segment, name)[:-1]})])
 
 
