@@ -156,7 +156,7 @@ def test_words_that_users_search_for_are_on_the_pages() -> None:
 
 
 def test_examples_of_the_docstrings_run() -> None:
-    for public in map(cudf_fsst.__dict__.get, cudf_fsst.__all__):
+    for public in (getattr(cudf_fsst, name) for name in cudf_fsst.__all__):
         for example in doctest.DocTestFinder().find(public, globs={}):
             assert doctest.DocTestRunner().run(example).failed == 0, example.name
 
