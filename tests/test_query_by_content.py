@@ -44,7 +44,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_last_row_alone(dtype: Any, odd: bool, last: str, subtests: Any) -> None:
     """Its piece is answered as all others are."""
     rows: list[str | None] = [row for row in ODD if odd or (row.isascii() and "\n" not in row)]
-    series = pd.Series([*rows, None] * 90 + [last], dtype=dtype)
+    series = pd.Series([*rows, None] * 90 + [last], dtype=dtype, name="text")
     column = series.fsst.compress(codec="fsst")
     assert len(column._default_pieces()) > 1
     for call in CALLS:
@@ -57,8 +57,8 @@ def test_the_last_row_alone(dtype: Any, odd: bool, last: str, subtests: Any) -> 
 def test_dictionaries(last: str, subtests: Any) -> None:
     """Rows with one, and rows of which some have one."""
     rows: list[str | None] = [*(row for row in ODD if row.isascii() and "\n" not in row), None] * 90
-    first = pd.Series([*rows, last], dtype="str").fsst.compress(codec="dict")
-    plain = pd.Series(rows, dtype="str").fsst.compress(codec="fsst")
+    first = pd.Series([*rows, last], dtype="str", name="text").fsst.compress(codec="dict")
+    plain = pd.Series(rows, dtype="str", name="text").fsst.compress(codec="fsst")
     for column in (first, cudf_fsst.concat([plain, first])):
         for call in CALLS:
             with subtests.test(name_of(call)):

@@ -58,7 +58,7 @@ def with_witnesses(column: ColumnSource, ask: Callable[[Any], Any], rows: Sequen
         return ask
     interop = column._backend.interop
     shown = interop.sample(rows, column.dtype, column._content.type, column._content.stored)
-    return lambda series: ask(interop.concat_values([series, shown])).iloc[: -len(rows)]
+    return lambda series: ask(interop.concat_values([series, shown.rename(series.name)])).iloc[: -len(rows)]
 
 
 def _looks(column: ColumnSource, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> bool:
@@ -68,6 +68,8 @@ def _looks(column: ColumnSource, name: str, args: Sequence[Any], options: Mappin
     pattern = args[0] if args else options.get("pat", options.get("sub"))
     if isinstance(pattern, re.Pattern):
         pattern = pattern.pattern
+    if any(map(callable, (*args, *options.values()))):
+        return False  # that is for `re` alone
     if name == "replace" and isinstance(pattern, dict):
         return True
     # Classes and edges of words, and the end, make a difference; with "find" characters do.
