@@ -5,7 +5,8 @@
 DIR holds the text files of the FSST paper, one string a line. Beside them stand lines, addresses and paths that are
 made here. Each ratio is characters / bytes.
 
-* ``fsst``, ``fsst_max``: this library with both levels, codes alone.
+* ``fsst``, ``fsst_max``: this library with both levels, codes alone. ``onpair``: its other codec of text. ``max``: the
+  smaller one at level max, as it is chosen where a call names no codec.
 * ``fsst_plus``: common prefixes are kept once. In every 128 rows, sorted, neighbours share a prefix where that saves
   bytes. A row is then the number of its prefix (a byte) and the rest. Prefixes (a byte of length each) and rests go
   through FSST together. FSST+ (cwida/fsst_plus) stores two bytes more a row, so this is the most that it could reach.
@@ -26,7 +27,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +40,7 @@ from datasets import DBTEXT, SEED, SYLLABLES, email_addresses, log_lines
 from numba import njit
 
 from cudf_fsst.buffers import HostStrings
+from cudf_fsst.codecs.registry import of_text
 from cudf_fsst.codecs.text import cpu
 
 BLOCK = 128
@@ -77,13 +79,17 @@ def datasets(folder: Path) -> Iterator[tuple[str, HostStrings]]:
     yield "generated.paths", column(paths(100_000))
 
 
-def fsst(strings: HostStrings, level: str = "default") -> tuple[int, int]:
-    """Bytes of codes and of tables."""
-    segments = cpu.compress(strings, level=level)
-    tables = {id(segment.table): segment.table for segment in segments}
-    return sum(segment.codes_nbytes for segment in segments), sum(
-        len(b"".join(table.symbols)) for table in tables.values()
-    )
+def ours(*codecs: str, level: str = "default") -> Callable[[HostStrings], tuple[int, int]]:
+    """What gives the bytes of codes and of tables, by the smallest of some codecs of text."""
+
+    def measure(strings: HostStrings) -> tuple[int, int]:
+        segments = cpu.compress(strings, *map(of_text, codecs), level=level)
+        tables: Any = {id(segment.table): segment.table for segment in segments}
+        return sum(segment.codes_nbytes for segment in segments), sum(
+            len(b"".join(table.symbols)) for table in tables.values()
+        )
+
+    return measure
 
 
 # --- prefixes ---------------------------------------------------------------------------------------------------------
@@ -131,7 +137,7 @@ def fsst_plus(strings: HostStrings) -> tuple[int, int]:
             pieces += [row[size:] for row in block[begin:end]]
             end = begin
     split = HostStrings(len(pieces), np.frombuffer(b"".join(pieces), np.uint8), np.cumsum([0, *map(len, pieces)]))
-    codes, tables = fsst(split)
+    codes, tables = ours("fsst")(split)
     return codes + prefixes + strings.rows, tables
 
 
@@ -219,8 +225,10 @@ def onpair12(strings: HostStrings, tile: int = 0) -> tuple[int, int]:
 
 
 SYSTEMS = {
-    "fsst": fsst,
-    "fsst_max": partial(fsst, level="max"),
+    "fsst": ours("fsst"),
+    "fsst_max": ours("fsst", level="max"),
+    "onpair": ours("onpair"),
+    "max": ours("fsst", "onpair", level="max"),
     "fsst_plus": fsst_plus,
     "onpair12": onpair12,
     "onpair12_tiles": partial(onpair12, tile=512),

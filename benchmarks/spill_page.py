@@ -178,9 +178,11 @@ def ratios(folder: Path = RESULTS) -> str:
     heads = {
         "fsst": "`fsst`",
         "fsst_max": '`fsst`, level "max"',
+        "onpair": "`onpair`",
+        "max": 'level "max"',
         "fsst_plus": "shared prefixes",
-        "onpair12": "12 bits, rows",
-        "onpair12_tiles": "12 bits, tiles",
+        "onpair12": "OnPair, rows",
+        "onpair12_tiles": "OnPair, tiles",
     }
     lines = [[f"`{name}`", *(f"{one[system]:.2f}" for system in heads)] for name, one in found.items()]
     means = [math.prod(one[system] for one in found.values()) ** (1 / len(found)) for system in heads]

@@ -146,6 +146,19 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     assert refused > 30
 
 
+def test_spill_pool(tmp_path: Path) -> None:
+    """Kept in memory, and on disk, in files of version 4."""
+    frame = pd.DataFrame({"text": strings(9000), "more": strings(9000, 4)})
+    compressed = frame.fsst.compress(codecs={"text": "onpair"})
+    with cudf_fsst.SpillPool(host_limit="100 KiB", directory=tmp_path) as pool:
+        for name in "abc":
+            pool[name] = compressed
+        assert list(tmp_path.rglob("*"))
+        for name in "abc":
+            assert pool[name].column("text").tables == compressed.column("text").tables
+            pd.testing.assert_frame_equal(pool[name].decompress(), frame)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("level", ["default", "max"])
 def test_on_a_gpu(level: str) -> None:

@@ -23,7 +23,7 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, Gpu, column, text
+from fsst_gpu import SEGMENT, Gpu, column, same_segments, text
 
 __all__ = ["emulator", "gpu"]
 
@@ -214,3 +214,16 @@ def test_values(gpu: Gpu, kind: Any) -> None:
         assert arrow_columns.rebuild(there.download(found), kind).equals(array.take(chosen))
     with Lane() as lane:
         assert on_device.compare(node, Span(1, 5), lane=lane) is None
+
+
+def test_level_max_beside_a_codec_without_encoder(gpu: Gpu) -> None:
+    """The host compares and encodes them all then; the same bytes."""
+    from cudf_fsst.codecs.fsst.cuda_room import TextTask
+    from cudf_fsst.device import waits
+    from cudf_fsst.device.memory import Lane
+
+    strings = rows_of(2000)
+    with Lane() as lane:
+        tasks = [TextTask(gpu.upload(strings), level="max")]
+        ((found,),) = waits.run(lane, gpu.cuda.smallest(registry.texts(), tasks, lane=lane))
+    same_segments(gpu.cuda.to_host(found), cpu.compress(strings, *registry.texts(), level="max"))
