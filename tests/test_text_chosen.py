@@ -124,3 +124,18 @@ def test_a_new_codec_is_in_the_choice() -> None:
         assert registry.of_text(toy_text.NAME) in choose.codecs_of(None, None, "max")
         made: list[HostStrings] = [strings_of(rows("comments"))]
         assert cpu.compress(made[0], *registry.texts(), level="max")[0].codec == "onpair"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "cities"])  # they have a dictionary
+def test_on_a_gpu(kind: str) -> None:
+    """The codec that is chosen, and its bytes, are the host's."""
+    import cudf
+
+    host = pd.Series([row if row is None else row.decode() for row in rows(kind, 20_000)], dtype="str")
+    column, expected = cudf.Series(host).fsst.compress(level="max"), host.fsst.compress(level="max")
+    assert column.codec == expected.codec == ("onpair" if kind == "comments" else "fsst")
+    for found, one in zip(column.to_host().segments, expected.segments, strict=True):
+        assert found.table == one.table
+        assert found.meta.tobytes() == one.meta.tobytes()
+        assert found.codes.tobytes() == one.codes.tobytes()
