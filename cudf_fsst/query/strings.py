@@ -12,7 +12,7 @@ from pandas.api.extensions import no_default
 
 from ..callers import at_caller
 from ..interop import cudf as interop_cudf
-from . import asked, by_content, by_rows, codes, decoded, patterns
+from . import asked, by_content, by_rows, codes, decoded, matching, patterns
 from .source import ColumnSource
 
 #: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
@@ -42,6 +42,8 @@ class StringMethods:
     * Answered on the codes: `contains`, ``match`` and ``fullmatch`` of literals and of regular expressions that an
       automaton can say, also with ``case=False`` and ``flags``; `startswith`, `endswith`, `count` and `find` of
       literals, `like`, `len`, `byte_count`. Of `count` of a regular expression rows without a match are not decoded.
+    * In host memory, of ``extract`` and ``findall``, and of ``replace`` in columns of Python's strings, rows that do not
+      match a regular expression are not looked at.
     * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
       alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
       function.
@@ -96,6 +98,8 @@ class StringMethods:
             found = by_rows.answer(column, name, patterns.of_method(column, name, call, args, options))
         if found is None:
             found = codes.answer(column, name, searched)
+        if found is None and column._is_text and not own:
+            found = matching.answer(column, name, call, args, options)
         if found is not None:
             return column._out(found)
 
