@@ -42,8 +42,8 @@ class StringMethods:
     * Answered on the codes: `contains`, ``match`` and ``fullmatch`` of literals and of regular expressions that an
       automaton can say, also with ``case=False`` and ``flags``; `startswith`, `endswith`, `count` and `find` of
       literals, `like`, `len`, `byte_count`. Of `count` of a regular expression rows without a match are not decoded.
-    * In host memory, of ``extract`` and ``findall``, and of ``replace`` in columns of Python's strings, rows that do not
-      match a regular expression are not looked at.
+    * In host memory: of ``extract`` and ``findall``, and of ``replace`` in columns of Python's strings, only rows that
+      may match a regular expression are looked at.
     * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
       alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
       function.
