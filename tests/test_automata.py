@@ -90,7 +90,7 @@ def test_random_patterns() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_many_random_patterns(seed: int) -> None:
-    check_many(PATTERNS // 4, seed)
+    check_many(PATTERNS // 10, seed)
 
 
 def verdicts(machine: RowAutomaton | None, *rows: str) -> list[int]:
