@@ -335,6 +335,14 @@ def test_what_needs_no_column(frame: cudf_fsst.CompressedFrame, plain: pl.DataFr
     assert frame.lazy().select(ask).collect().equals(plain.select(ask))
 
 
+def test_an_enum_without_a_name() -> None:
+    """Polars casts no column whose name is empty, and says nothing of it."""
+    table = pl.DataFrame({"": pl.Series(["a", None, "b"], dtype=pl.Enum(["b", "a", "never"])), "n": [1, 2, 3]})
+    lazy = cudf_fsst.compress(table, device="cpu").lazy()
+    assert_frame_equal(lazy.collect(), table)
+    assert_frame_equal(lazy.filter(pl.col("") == "b").collect(), table.filter(pl.col("") == "b"))
+
+
 def test_a_column_without_a_name() -> None:
     plain = pl.DataFrame({"": [1, 2, 3], "s": ["a", None, "c"]})
     lazy = cudf_fsst.compress(plain).lazy()

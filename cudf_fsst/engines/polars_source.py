@@ -192,12 +192,14 @@ class PolarsSource:
             array(some, content.type, name)
             for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
         ]
-        # Polars takes no column without a name, but gives it one.
+        # Polars takes no column whose name is empty, but gives it one; nor does it cast one that is named so.
         fields = pa.schema([(str(place), made.type) for place, made in enumerate(arrays)])
         found = polars_module().DataFrame(pa.Table.from_arrays(arrays, schema=fields))
+        types = [self._schema[name] for name in table.names]
+        wanted = {str(place): kind for place, kind in enumerate(types) if found.dtypes[place] != kind}
+        found = found.cast(wanted) if wanted else found
         found.columns = list(table.names)
-        wanted = {name: self._schema[name] for name in table.names if found.schema[name] != self._schema[name]}
-        return found.cast(wanted) if wanted else found
+        return found
 
 
 def _without_columns(rows: int) -> Any:
