@@ -213,8 +213,11 @@ def compress(
             ).to_host()
             made = frame.column_at(0) if is_text else frame
             made.save(output)
-        except (KeyError, TypeError) as error:  # which name the column
-            raise CliError(str(error.args[0] if error.args else error)) from error
+        except (KeyError, TypeError, ValueError) as error:  # which name the column, or the file that was made of CSV
+            message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+            for path, file in zip(paths, files, strict=True):
+                message = message.replace(str(path), str(file))
+            raise CliError(message) from error
     shape = _count(len(made), "row") + ("" if is_text else f", {_count(len(frame.columns), 'column')}")
     _show_compressed(files, output, made, shape, engine)
 

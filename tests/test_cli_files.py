@@ -385,3 +385,11 @@ def test_missing_files_and_folders_have_one_wording(tmp_path: Path) -> None:
         assert run_bad("decompress", tmp_path / name, "-o", output) == f"error: {tmp_path / name}: no such file"
     for arguments in (("compress", "-o", output), ("decompress", "-o", output), ("inspect",)):
         assert run_bad(*arguments, tmp_path) == f"error: {tmp_path}: a folder, not a file"
+
+
+def test_errors_name_the_csv_file(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("number,text\n1,x\n2,y\n")
+    assert run_bad("compress", path, "-o", tmp_path / "us.fsst", "--codec", "number=fsst") == (
+        f"error: {path}: column 'number': codec 'fsst' takes strings, not int64"
+    )
