@@ -74,9 +74,15 @@ def compiled(function: Callable[..., Any], options: dict[str, Any], told: str) -
 
     `told` says what the compiled code is made of: kept is what was compiled of the same.
     """
-    made = numba.njit(nogil=True, **options)(function)
+    cache = None
     with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        made._cache = _Cache(function, told)
+        cache = _Cache(function, told)
+    # The linker goes by names. Numba's have a number for each function of a process: two functions of one name that two
+    # processes compiled may have the same, and then a third process that loads both would run one of them as both.
+    function.__qualname__ += f".{told[:32]}"
+    made = numba.njit(nogil=True, **options)(function)
+    if cache is not None:
+        made._cache = cache
     return made
 
 

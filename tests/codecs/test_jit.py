@@ -188,6 +188,23 @@ def _imported(path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return some.total
 
 
+def test_functions_of_one_name_are_not_linked_as_one(path: Path) -> None:
+    """Two processes give functions that they compile the same numbers; a third one may load both, and links by name."""
+    path.write_text(
+        "from cudf_fsst.codecs.jit import njit\n"
+        "def made(step):\n"
+        "    @njit()\n"
+        "    def total(values):\n"
+        "        return step * len(values)\n"
+        "    return total\n"
+    )
+    made = module(path).made
+    functions = [made(1), made(2), made(1)]
+    assert [function(BYTES) for function in functions] == [100, 200, 100]
+    names = [[one.fndesc.qualname for one in function.overloads.values()] for function in functions]
+    assert names[0] == names[2] != names[1]
+
+
 def test_files_that_are_gone_are_made_again(path: Path) -> None:
     assert module(path).total(WORDS) == 4950
     for file in path.parent.rglob("*.nbc"):
