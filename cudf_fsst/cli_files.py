@@ -199,7 +199,7 @@ def _again(path: Path, output: Path, options: CsvOptions, types: dict[str, Any],
     """Read a CSV file as other types than those that fit it, which other files have."""
     try:
         _csv_as_parquet(path, output, options, types)
-    except (ValueError, NotImplementedError) as error:
+    except (ValueError, NotImplementedError) as error:  # pyarrow reads no CSV as some types
         differing = ", ".join(f"{name!r} is {schema.field(name).type}, not {type}" for name, type in types.items())
         raise ValueError(f"{path}: other files have other types: column {differing} ({error})") from error
 

@@ -159,7 +159,7 @@ def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any) -> Any:
         with naming(f"column {name!r}"):
             arrow_columns.check(column)  # before pandas looks at it
             column = arrow_columns.without_null_values(column)
-            with suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # of lists and structs; perhaps one already
+            with suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):  # in lists; they may be one already
                 column = column.unify_dictionaries()
             columns.append(column)
     if columns:  # or there would be no rows

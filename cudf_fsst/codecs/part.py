@@ -93,11 +93,12 @@ class Packed(Part):
     codes: Any = field(repr=False)
     meta_nbytes: int
     codes_nbytes: int
+    # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
     null_count: ClassVar[int] = 0  # type: ignore[misc]
     table: ClassVar[None] = None  # type: ignore[misc]
 
     @property
-    def values_nbytes(self) -> int:  # type: ignore[override]
+    def values_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         """Bytes of the values."""
         return self.rows * self.itemsize
 

@@ -52,6 +52,7 @@ class Refused:
         raise NotImplementedError
 
     def _instead_of_setting(self, key: Any) -> str:
+        """What to write for a change of `key` in place."""
         raise NotImplementedError
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:

@@ -72,6 +72,7 @@ def answer(
         meaning = meaning_of(column, lambda some: call(some, *args, **options), (name, *map(repr, (args, options))))
         if meaning is None or meaning.dtype != object:
             return None
+        missing = meaning.missing
     taken_rows = numbers
     if name == "extract":
         # One of the other rows shows what all of them become, and one that is null.
@@ -94,7 +95,7 @@ def answer(
         lists = np.fromiter(map(list, repeat((), rows)), object, rows)
         lists[numbers] = answers.to_numpy(object)
         if found.null_count:
-            lists[~backend.as_bits(found).view(np.bool_)] = meaning.missing  # type: ignore[union-attr]
+            lists[~backend.as_bits(found).view(np.bool_)] = missing
         made = pd.Series(lists)
     LOGGER.debug("%s: codes, %d rows that may match", name, numbers.size)
     made.index = column._index.shared(backend)

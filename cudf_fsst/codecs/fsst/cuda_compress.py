@@ -174,10 +174,13 @@ def compress(
     return results.segments
 
 
-def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
-    """Stage 1 alone: the tables of all scopes of columns, a list for each; see `compress`."""
+def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:
+    """Stage 1 alone: the tables of all scopes of columns, a list for each; see `compress`.
+
+    With `one_scope` a column is one scope, however large it is.
+    """
     made: list[list[SymbolTable]] = [[] for _ in tasks]
-    columns = yield from plan_columns(tasks, lane)
+    columns = yield from plan_columns(tasks, lane, one_scope=one_scope)
     for together in rounds(columns):
         with Workspace() as work, SideLanes(lane, 1) as side:
             room = make_room(together, lane, side, work, encode=False)
@@ -195,17 +198,8 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
 
 def _train(task: TextTask, lane: Lane) -> Steps:
     """Stage 1 for one column with one scope."""
-    columns = yield from plan_columns([task], lane, one_scope=True)
-    with Workspace() as work, SideLanes(lane, 1) as side:
-        room = make_room(columns, lane, side, work, encode=False)
-        exported = look(room)
-        found = download_found(room)
-        lane.follow(side[0])
-        yield
-        find_cuts(room, found.tolist())  # for what it refuses
-        assert exported is not None
-        made = launch.searched_tables if room.searches else launch.trained_tables
-        return made(exported)[0]
+    ((made,),) = yield from tables([task], lane=lane, one_scope=True)
+    return made
 
 
 def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:

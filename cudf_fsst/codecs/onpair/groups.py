@@ -67,6 +67,20 @@ def _shift(slots: int) -> np.uint64:
 
 
 @njit(inline="always")
+def _longest_of(chains: int, code: Any, word: Any, left: Any, ends: bool) -> Any:
+    """The first symbol of a chain that `word` begins with, as `find_longest` has it; `_NONE` without one."""
+    answer = _NONE
+    while code != _NONE:
+        at = chains + np.int64(code << np.uint64(5))
+        found = load64(at + 16)
+        if (word ^ load64(at)) & load64(at + 8) == _NONE and (not ends or found >> np.uint64(12) < left):
+            answer = found
+            break
+        code = load64(at + 24)
+    return answer
+
+
+@njit(inline="always")
 def find_longest(
     low: Any,
     high: Any,
@@ -100,23 +114,14 @@ def find_longest(
                     if code == _NONE:
                         break
                     if load64(place) == low:
-                        while code != _NONE:
-                            at = chains + np.int64(code << np.uint64(5))
-                            found = load64(at + 16)
-                            if (high ^ load64(at)) & load64(at + 8) == _NONE:  # noqa: SIM102 - branches
-                                if not ends or found >> np.uint64(12) < left:
-                                    return found
-                            code = load64(at + 24)
+                        found = _longest_of(chains, code, high, left, ends)
+                        if found != _NONE:
+                            return found
                         break
                     slot = (slot + _ONE) & last8
-            code = entry & _CODE
-            while code != _NONE:
-                at = chains + np.int64(code << np.uint64(5))
-                found = load64(at + 16)
-                if (low ^ load64(at)) & load64(at + 8) == _NONE:  # noqa: SIM102 - branches
-                    if not ends or found >> np.uint64(12) < left:
-                        return found
-                code = load64(at + 24)
+            found = _longest_of(chains, entry & _CODE, low, left, ends)
+            if found != _NONE:
+                return found
             break
         slot = (slot + _ONE) & last4
     pair = np.uint64(load32(pairs + 4 * np.int64(low & _HALF)))

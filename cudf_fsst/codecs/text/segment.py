@@ -29,6 +29,7 @@ class Segment(Part):
     codes: Any = field(repr=False)
     codes_nbytes: int
 
+    # What follows from other attributes can be read alone; mypy takes a part's for such that can be set.
     @property
     def codec(self) -> str:  # type: ignore[override]
         """The name of the codec that made it, which its table says."""
