@@ -66,7 +66,8 @@ class _Cache(caching.FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         # Numba would pickle what a function made in another refers to, and look at nothing that its file imports.
-        return sig, codegen.magic_tuple(), self._told
+        # The last one tells it from what was kept before functions had a name of their own for the linker.
+        return sig, codegen.magic_tuple(), self._told, "linked by what it is made of"
 
 
 def compiled(function: Callable[..., Any], options: dict[str, Any], told: str) -> Any:
