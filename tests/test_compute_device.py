@@ -123,6 +123,8 @@ def few_groups_frame(rows: int, missing: float) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
+#: Of which cuDF's var and std are negative, or missing, for the squares cancel; pandas' are right.
+_LARGE = ["u8", "large"]
 FEW = ["sum", "mean", "min", "max", "count", "var", "std"]
 FEW_CALLS = {
     **{name: lambda g, name=name: getattr(g, name)() for name in FEW},
@@ -167,11 +169,14 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
         for by in (["mode"], ["flag", "mode"]):
             for options in ({}, {"dropna": False}):
                 for name, call in FEW_CALLS.items():
-                    some = (call(one[by + numbers].groupby(by, **options)) for one in (f, df))
+                    spread = name in ("var", "std")
+                    # Where a column has no values cuDF answers for all, so these are left out.
+                    columns = [label for label in numbers if not (spread and missing == 1 and label in _LARGE)]
+                    some = (call(one[by + columns].groupby(by, **options)) for one in (f, df))
                     found, wanted = (on_host(one).sort_index() for one in some)
-                    if name in ("var", "std"):  # cuDF's are negative, or missing, where uint64 is large
-                        plain = call(host[[*by, "u8"]].groupby(by, **options)).sort_index()
-                        wanted["u8"] = plain["u8"].to_numpy()
+                    if spread and missing < 1:
+                        plain = call(host[by + _LARGE].groupby(by, **options)).sort_index()
+                        wanted[_LARGE] = plain.to_numpy()
                     same_groups(found, wanted, str((nbytes, by, options, name)))
     if missing < 1:
         assert len(answered) >= 2 * 2 * 2 * (len(FEW_CALLS) - 2)  # cuDF answers for means of uint64
