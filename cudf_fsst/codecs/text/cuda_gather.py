@@ -17,7 +17,7 @@ from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..scratch import scratch_limit
 from . import cuda_read, cuda_take, launch
-from .cuda_reading import Reading, new_mask, reading_of
+from .cuda_reading import Reading, empty, new_mask, reading_of
 from .layout import ROW_BLOCK
 from .segment import Segment
 
@@ -155,6 +155,8 @@ def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
 
 def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: int = 0) -> DeviceStrings:
     """Rows of a column of strings of which `_pieces` has some, of numbers that are on the GPU; it is waited for."""
+    if not numbers.rows:
+        return empty(lane)
     reading = reading_of(segments)
     pieces = _pieces(reading, _limit(reading, numbers.rows, room))
     if pieces is None and reading.column.chars:  # a segment is larger, and its codec takes no rows one by one
