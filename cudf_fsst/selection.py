@@ -117,6 +117,9 @@ class Positions:
     def __init__(self, select: Callable[[Any], Any]) -> None:
         self._select = select
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("what is compressed does not change; decompress() gives data that does")
+
     def __getitem__(self, key: Any) -> Any:
         return self._select(key)
 

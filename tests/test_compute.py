@@ -394,6 +394,15 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_errors_of_a_join_name_the_key() -> None:
+    left = pd.DataFrame({"name": ["x", "x"], "left row": [1, 1], "k1": [1, 1], "v": [1, 2]})
+    for keys in (["name"], ["left row"], ["k1", "name", "left row"]):
+        with pytest.raises(pd.errors.MergeError) as error:
+            left.fsst.compress().merge(left, on=keys, validate="1:1")
+        assert "name" not in keys or "name" in str(error.value)
+        same(left.fsst.compress().merge(left, on=keys), left.merge(left, on=keys))
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_and_their_mistakes(name: str) -> None:

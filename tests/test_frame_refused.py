@@ -213,3 +213,13 @@ def test_operators_and_changes_say_what_to_write() -> None:
         del f["n"]
     with pytest.raises(TypeError, match=r"c\.decompress\(\) is a Series that changes"):
         c[0] = False
+    with pytest.raises(TypeError, match=r"does not change; f\.assign"):
+        f.loc[0, "n"] = 1
+    for one in (f, c):
+        with pytest.raises(TypeError, match=r"what is compressed does not change; decompress\(\) gives"):
+            one.iloc[0] = 1
+    for rows in ({"labels": [0]}, {"index": 0}):
+        with pytest.raises(TypeError, match=r"no rows; f\.decompress\(\)\.drop"):
+            f.drop(**rows)
+    assert f.drop("n", axis=1).decompress().equals(plain.drop("n", axis=1))
+    assert f.groupby(level=0).size().equals(plain.groupby(level=0).size())

@@ -47,8 +47,27 @@ class Changing(Rows):
         """A frame of some columns."""
         raise NotImplementedError
 
-    def drop(self: _F, *, columns: Any, errors: Any = "raise") -> _F:
-        """A compressed frame without some columns; it shares the others."""
+    def drop(
+        self: _F, labels: Any = None, *, axis: Any = 0, index: Any = None, columns: Any = None, errors: Any = "raise"
+    ) -> _F:
+        """A compressed frame without some columns; it shares the others.
+
+        Parameters
+        ----------
+        columns : label or list of labels
+            Or `labels` with ``axis=1``.
+        errors : {'raise', 'ignore'}
+            Whether a label that there is not is an error.
+
+        Raises
+        ------
+        TypeError
+            Rows are named, by `index` or by `labels` without ``axis=1``.
+        """
+        if labels is not None and axis in (1, "columns"):
+            columns = labels
+        elif labels is not None or index is not None:
+            raise TypeError("drop() leaves out columns, drop(columns=...), no rows; f.decompress().drop(...) leaves out rows")
         return self._planned(lambda plan: plan.drop(columns=columns, errors=errors))
 
     def rename(self: _F, *, columns: Any, errors: Any = "ignore") -> _F:

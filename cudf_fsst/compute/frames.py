@@ -26,7 +26,7 @@ class Frames(Changing, ByLabels, Written):
 
     __slots__ = ()
 
-    def groupby(self, by: Any, **options: Any) -> Groups:
+    def groupby(self, by: Any = None, **options: Any) -> Groups:
         """Group rows by columns, as the library's ``groupby`` does.
 
         Parameters
@@ -34,7 +34,8 @@ class Frames(Changing, ByLabels, Written):
         by : label or list of labels
             Anything else that the library takes, and compressed columns, are answered by ``decompress()``.
         **options
-            ``sort``, ``dropna``, ``observed``, ``as_index``.
+            ``sort``, ``dropna``, ``observed``, ``as_index``; with ``level``, instead of `by`, the answer is by
+            ``decompress()``, too.
 
         Returns
         -------

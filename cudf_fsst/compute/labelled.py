@@ -24,6 +24,9 @@ class Labels:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("a CompressedFrame does not change; f.assign(...) gives a new frame with other columns")
+
     def __getitem__(self, key: Any) -> Any:
         """``f.loc[rows]`` or ``f.loc[rows, columns]``; see `Labelled.loc`."""
         frame = self._frame

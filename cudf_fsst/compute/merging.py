@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -143,7 +144,10 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     called = [[f"l{place}" for place in range(counts[0])], [f"r{place}" for place in range(counts[1])]]
     for first, second in zip(*places, strict=False):
         if labels[0][first] == labels[1][second]:  # one column of the result
-            called[0][first] = called[1][second] = f"k{first}"
+            # The library's errors name a key: by its label, where that is no name given above.
+            label = labels[0][first]
+            free = isinstance(label, str) and label not in (_LEFT, _RIGHT) and not re.fullmatch("[lrk][0-9]+", label)
+            called[0][first] = called[1][second] = label if free else f"k{first}"
     return _Side(left, places[0], called[0], _LEFT), _Side(right, places[1], called[1], _RIGHT)
 
 
