@@ -67,7 +67,7 @@ class Changing(Rows):
         if labels is not None and axis in (1, "columns"):
             columns = labels
         elif labels is not None or index is not None:
-            raise TypeError("drop() leaves out columns, drop(columns=...), no rows; f.decompress().drop(...) leaves out rows")
+            raise TypeError("drop(columns=...) leaves out columns, no rows; f.decompress().drop(...) leaves out rows")
         return self._planned(lambda plan: plan.drop(columns=columns, errors=errors))
 
     def rename(self: _F, *, columns: Any, errors: Any = "ignore") -> _F:
