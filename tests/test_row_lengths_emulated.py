@@ -101,7 +101,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             edges, begins = buffer(np.array([[0, first], [0, last]], np.uint64)), buffer(16)
             module.launch("locate_edges", 1, 256, (there[0], edges, u64(2), begins))
             np.testing.assert_array_equal(begins.read(np.int64), offsets[[first, last]])
-        # Chosen rows: where they lie, and offsets, by take_measure and by fsst_take, which has no characters to decode.
+        # Chosen rows: where they lie, and offsets, by take_measure and by take_many, which has no characters to decode.
         groups = -(-rows // text.TAKE_ROWS)
         places, sums, totals = buffer(8 * rows), buffer(8 * groups), buffer(np.zeros(5, np.uint64))
         view["row_begin"], view["row_end"], view["char_begin"], view["char_end"] = 0, rows, 0, offsets[-1]

@@ -322,6 +322,6 @@ class DeviceTextCodec(Protocol):
     def TAKES(self) -> bool:
         """Whether its kernels take rows by number, decoding the tiles that they touch.
 
-        Then there is ``take_kernel(name)`` for ``take_few``, ``take_measure`` and ``fsst_take``, which are launched as
+        Then there is ``take_kernel(name)`` for ``take_few``, ``take_measure`` and ``take_many``, which are launched as
         ``text/cuda_take.py`` says. Else rows are taken of what is decoded.
         """

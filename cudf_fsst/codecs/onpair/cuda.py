@@ -21,6 +21,7 @@ from ..cuda_kernels import blocks, get_kernel
 from ..fsst import cuda_compress as pipeline
 from ..fsst.cuda_room import TextTask, check_level
 from ..text import cuda_sample
+from ..text import launch as text_launch
 from ..text.launch import PIECE_TILES
 from ..text.plan import SAMPLE_CHUNK, choice_positions
 from . import TILE_SIZE, cpu, launch, plan
@@ -37,11 +38,12 @@ __all__ = [
     "decode_table",
     "kernels",
     "tables",
+    "take_kernel",
     "train",
 ]
 
-#: Rows are taken of what is decoded.
-TAKES = False
+#: onpair_take.cu decodes the tiles of single rows.
+TAKES = True
 #: Questions are answered on what is decoded.
 MATCHES = False
 #: There is a kernel; compression is FSST's with this kernel in the place of its own.
@@ -52,6 +54,11 @@ def kernels(step: str) -> tuple[Callable[[], object], ...]:
     """See `contract.DeviceTextCodec`; it is only taken where it is named."""
     del step
     return ()
+
+
+def take_kernel(name: str) -> Any:
+    """See `contract.DeviceTextCodec`."""
+    return get_kernel("onpair_take", name, text_launch.TAKE_DEFINES)
 
 
 class DecodeLaunch(NamedTuple):

@@ -199,7 +199,7 @@ class Take:
             results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
         shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
         self._upload_columns()
-        self._launch("fsst_take", (groups, several, shares))
+        self._launch("take_many", (groups, several, shares))
         return results
 
     def _result(self, offsets: Any, chars: Any, mask: Any, itemsize: int, nulls: int) -> DeviceStrings:

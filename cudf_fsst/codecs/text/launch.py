@@ -32,6 +32,8 @@ DEFINES = {
     "GATHER_ROWS": GATHER_ROWS,
     "SECTION_ALIGNMENT": ALIGNMENT,
 }
+#: Constants of kernels that include text_take.cuh.
+TAKE_DEFINES = {**DEFINES, "TAKE_ROWS": TAKE_ROWS, "TAKE_THREADS": TAKE_THREADS, "PLACE_BITS": PLACE_BITS}
 
 
 def defines(tile_size: int) -> dict[str, int]:
