@@ -19,7 +19,7 @@ from cudf_fsst.codecs.text.segment import Segment, Segments
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, Gpu, column, text
+from fsst_gpu import SEGMENT, WAYS, Gpu, column, take_in_a_way, text
 
 __all__ = ["emulator", "gpu"]
 ONPAIR = registry.of_text("onpair")
@@ -76,6 +76,29 @@ def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
     for count in 0, 1, 40, 700:
         chosen = rng.integers(0, rows, count)
         same(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize(("bits", "tile_size"), [(10, 128), (11, 256), (12, 1024)])
+def test_takes(gpu: Gpu, bits: int, tile_size: int, ascending: bool, way: str) -> None:
+    """Rows by number: of several segments and tables, raw tiles among them, from the tiles that they touch alone."""
+    strings = [rows_of(SEGMENT // 10, seed) for seed in range(2)]
+    host: list[Segment] = []
+    for one in strings:
+        table = cpu.train(one, ONPAIR)
+        assert isinstance(table, OnPairTable)
+        host += cpu.compress(one, ONPAIR, table=OnPairTable(bits, table.symbols[: (1 << bits) - 256]), tile_size=tile_size)
+    rows = sum(segment.rows for segment in host)
+    numbers = np.random.default_rng(bits).integers(0, rows, 200 if way == "few" else 600)
+    if ascending:
+        numbers.sort()
+    there = gpu.cuda.to_device(host)
+    decoded = gpu.device.launches.count("onpair_decode")
+    (found,) = take_in_a_way(way, gpu, [there], numbers)
+    same(gpu.download(found), cpu.take(host, numbers))
+    assert (gpu.device.launches.count("onpair_decode") > decoded) == (way in ("whole", "pieces"))
 
 
 def test_compress(gpu: Gpu) -> None:
@@ -135,5 +158,7 @@ def test_damaged_codes(gpu: Gpu) -> None:
         for array in meta, codes:
             array[rng.integers(0, array.size, 5)] = rng.integers(0, 256, 5)
         damaged = Segment(host.layout, host.null_count, host.table, meta, codes, codes.size)
-        gpu.cuda.decompress(gpu.cuda.to_device([damaged]))
+        there = gpu.cuda.to_device([damaged])
+        gpu.cuda.decompress(there)
+        gpu.cuda.take(there, rng.integers(0, host.rows, 150))
         gpu.device.default.synchronize()
