@@ -89,7 +89,8 @@ def test_takes(gpu: Gpu, bits: int, tile_size: int, ascending: bool, way: str) -
     for one in strings:
         table = cpu.train(one, ONPAIR)
         assert isinstance(table, OnPairTable)
-        host += cpu.compress(one, ONPAIR, table=OnPairTable(bits, table.symbols[: (1 << bits) - 256]), tile_size=tile_size)
+        table = OnPairTable(bits, table.symbols[: (1 << bits) - 256])
+        host += cpu.compress(one, ONPAIR, table=table, tile_size=tile_size)
     rows = sum(segment.rows for segment in host)
     numbers = np.random.default_rng(bits).integers(0, rows, 200 if way == "few" else 600)
     if ascending:
