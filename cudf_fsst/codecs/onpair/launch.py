@@ -62,7 +62,8 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
     tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
-    return {"onpair_encode": tiled, "onpair_decode": tiled, "onpair_take": [text.TAKE_DEFINES], "onpair_train": [train_defines()]}
+    alone = {"onpair_take": [text.TAKE_DEFINES], "onpair_train": [train_defines()]}
+    return {"onpair_encode": tiled, "onpair_decode": tiled, **alone}
 
 
 def table_nbytes(bits: int = max(BITS)) -> int:
