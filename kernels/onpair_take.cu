@@ -80,12 +80,12 @@ struct OnpairTile {
 
 // Offsets and characters, behind take_measure. grid: (groups, columns, blocks a group); block: TAKE_THREADS threads.
 extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
-    take_many(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
+    onpair_take_many(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count) {
   take_rows<OnpairTile>(columns, rows, count);
 }
 
 // All of it for at most TAKE_ROWS rows. grid: (1, columns); block: TAKE_THREADS threads.
 extern "C" __global__ void __launch_bounds__(TAKE_THREADS, TAKE_BLOCKS)
-    take_few(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count, u64 capacity) {
+    onpair_take_few(const TakeColumn* __restrict__ columns, const u64* __restrict__ rows, u64 count, u64 capacity) {
   take_few_rows<OnpairTile>(columns, rows, count, capacity);
 }

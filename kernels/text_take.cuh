@@ -1,8 +1,8 @@
 // Chosen rows: where they lie, and their characters, whatever codec of text they have. Only the tiles that they touch are decoded.
 //
 // Work unit: a thread block has a *group* of TAKE_ROWS rows of a column, a row a thread, and some threads more, since some rows have two
-// tiles. take_measure finds the rows and adds up their lengths; when the host has made room for the characters, take_many writes offsets
-// and characters. take_few does both at once for one group.
+// tiles. take_measure finds the rows and adds up their lengths; when the host has made room for the characters, the codec's take_many writes offsets
+// and characters. Its take_few does both at once for one group.
 //
 // Characters: a thread decodes one tile from its start on, for one row or for a run of rows that ascend in it, as those that a mask
 // chooses do. Rows of any length balance over the threads of a block, since a long row has many tiles, and over `gridDim.z` blocks.

@@ -216,7 +216,7 @@ def test_waits_and_launches_of_a_take(gpu: Gpu, rng: np.random.Generator, monkey
     there = [Segments(gpu.cuda.to_device(cpu.compress(one))) for one in columns]
     waits: list[int] = []
     monkeypatch.setattr(Lane, "synchronize", lambda lane: (waits.append(1), lane.stream.synchronize()))
-    for rows, launches in ((10, ["take_few"]), (900, ["take_measure", "take_many"])):
+    for rows, launches in ((10, ["fsst_take_few"]), (900, ["take_measure", "fsst_take_many"])):
         waits.clear()
         gpu.device.launches.clear()
         with Lane() as lane:

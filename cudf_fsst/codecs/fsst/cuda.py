@@ -60,7 +60,7 @@ def decode_kernel(tile_size: int) -> Any:
 
 def take_kernel(name: str) -> Any:
     """See `contract.DeviceTextCodec`."""
-    return get_kernel("fsst_take", name)
+    return get_kernel("fsst_take", name if name == "take_measure" else f"fsst_{name}")
 
 
 def kernels(step: str) -> Iterator[Callable[[], object]]:
@@ -76,7 +76,7 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
             *(("row_lengths", name) for name in (*lengths, "segment_begins", "row_lengths_scan")),
             ("fsst_encode", "fsst_compact", TILE_SIZE, warps),
         ),
-        "take": (("fsst_take", "take_few"),),
+        "take": (("fsst_take", "fsst_take_few"),),
         "match": (
             ("fsst_search", "fsst_search", TILE_SIZE),
             ("fsst_match", "match_contains"),

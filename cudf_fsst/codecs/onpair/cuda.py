@@ -58,7 +58,8 @@ def kernels(step: str) -> tuple[Callable[[], object], ...]:
 
 def take_kernel(name: str) -> Any:
     """See `contract.DeviceTextCodec`."""
-    return get_kernel("onpair_take", name, text_launch.TAKE_DEFINES)
+    own = name if name == "take_measure" else f"onpair_{name}"
+    return get_kernel("onpair_take", own, text_launch.TAKE_DEFINES)
 
 
 class DecodeLaunch(NamedTuple):
