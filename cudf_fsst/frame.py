@@ -250,8 +250,7 @@ class CompressedFrame(compute.Frames, compute.Refused):
         backend, index = self._backend, self._index
         with backend.current():
             coded = [
-                bool(column.node.scopes) and (places is None or place in places)
-                for place, column in enumerate(self._columns)
+                column.node.coded and (places is None or place in places) for place, column in enumerate(self._columns)
             ]
             plain = [column.node for column, own in zip(self._columns, coded, strict=True) if not own]
             buffers = backend.read([*index.nodes, *plain], stream=stream)

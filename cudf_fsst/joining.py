@@ -15,7 +15,7 @@ from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
 from .codecs.fsst.symbols import SymbolTable
-from .codecs.node import Content, Node, Parts, of_scopes
+from .codecs.node import Content, Node, Parts, of_parts
 from .codecs.onpair.symbols import OnPairTable
 from .codecs.task import ColumnTask
 from .column import CompressedColumn, compress, holds_text
@@ -171,7 +171,7 @@ def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
     """Categories of a column, or of those within a nested one."""
     if pa.types.is_dictionary(node.type):
         yield backend.interop.to_chunked(backend.read(node.children)[0], node.type.value_type)
-    elif not node.scopes:
+    else:
         for child in node.children:
             yield from _categories(child, backend)
 
@@ -227,8 +227,8 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     first = nodes[0]
     if len(nodes) == 1:
         return first
-    if any(node.scopes for node in nodes):
-        return of_scopes(first.type, backend.merged([scope for node in nodes for scope in node.scopes or (node,)]))
+    if any(node.coded for node in nodes):
+        return of_parts(first.type, backend.merged([part for node in nodes for part in node.segments]))
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):

@@ -147,11 +147,10 @@ def text_pieces(
 
     `row_starts` gives, of segments, how many characters lie before each of their row blocks, and before their end.
     """
-    # What is cut as a whole: segments, and scopes with a dictionary.
-    parts = [part for scope in node.scopes or (node,) for part in scope.segments or (scope,)]
+    parts = node.segments
     most_rows = max(chunk_bytes // _OFFSET_NBYTES, ROW_BLOCK)
     long = [part for part in parts if part.chars > chunk_bytes or part.rows > most_rows]
-    segments = [part for part in long if not isinstance(part, Node)]
+    segments = [part for part in long if not part.children]
     starts = dict(zip(segments, row_starts(segments), strict=True))
     pieces: list[tuple[int, int]] = []
     base = first = chars = 0  # where the part and the piece begin, and characters of the piece

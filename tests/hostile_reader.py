@@ -149,7 +149,7 @@ class Reader:
         # To compare lists, pandas makes Python strings of the bytes in them.
         self.tried("equal", lambda: found == "a", *missing, *unsaid, *(() if found._is_text else (pa.ArrowException,)))
         self.tried("isna", found.isna, NotImplementedError)
-        if found._content.node.scopes:
+        if found._content.node.coded:
             self.tried("categories", found.to_categorical, NotImplementedError)
             self.tried("unique", found.unique)
             self.tried("counts", lambda: found.value_counts(dropna=False))

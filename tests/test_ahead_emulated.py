@@ -74,6 +74,6 @@ def test_a_first_frame_needs_no_other_kernels(gpu: Gpu, automatic: None) -> None
         wanted = [modules["cudf_fsst.codecs.task"].ColumnTask(repeated, None, options)]
         (node,) = modules["cudf_fsst.codecs.device"].compress(wanted, lane=lane)
         lane.synchronize()
-        assert node.scopes
+        assert node.coded
     assert needed <= ahead, needed - ahead
     assert {file for file, _, _ in needed} >= {"fsst_encode", "fsst_decode", "bitpack", "values", "row_lengths"}

@@ -17,7 +17,8 @@ from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.dict import cpu_merge, launch, plan
-from cudf_fsst.codecs.node import Node, of_scopes
+from cudf_fsst.codecs.node import Node, of_parts
+from cudf_fsst.codecs.part import Part
 from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import plan as fsst_plan
 from cudf_fsst.codecs.text import search
@@ -308,9 +309,9 @@ class Whole:
 
         return node.with_parts(map(part, node.parts))
 
-    def merge(self, scopes: Sequence[Node]) -> list[Node]:
+    def merge(self, parts: Sequence[Part]) -> list[Part]:
         with self.gpu.memory.Lane(self.device.stream()) as lane:
-            found: list[Node] = self.there.merge(scopes, lane=lane)
+            found: list[Part] = self.there.merge(parts, lane=lane)
             lane.synchronize()
         return found
 
@@ -356,15 +357,21 @@ def of_host(rows: Sequence[bytes | None], codec: str | None = None) -> Node:
 
 def same(found: Node, expected: Node) -> None:
     """The same tree, with the same bytes."""
-    assert (found.type, found.rows, found.null_count, found.chars) == (
+    assert (found.type, found.rows, found.null_count, found.codec) == (
         expected.type,
         expected.rows,
         expected.null_count,
-        expected.chars,
+        expected.codec,
     )
-    assert len(found.children) == len(expected.children)
-    for one, other in zip(found.children, expected.children, strict=True):
-        same(one, other)
+    for one, other in zip(found.segments, expected.segments, strict=True):
+        assert (one.codec, one.rows, one.null_count, one.chars) == (
+            other.codec,
+            other.rows,
+            other.null_count,
+            other.chars,
+        )
+        for child, wanted in zip(one.children, other.children, strict=True):
+            same(child, wanted)
     same_parts(found.parts, expected.parts)
 
 
@@ -395,7 +402,7 @@ def test_same_bytes_as_on_the_host(whole: Whole, rng: np.random.Generator) -> No
     found = whole.compress(*every.values())
     for (name, rows), node in zip(every.items(), found, strict=True):
         same(whole.download(node), of_host(rows))
-        assert bool(node.scopes) == (name not in ("different", "short"))
+        assert node.coded == (name not in ("different", "short"))
         assert whole.read(node) == rows
 
 
@@ -419,7 +426,7 @@ def test_scopes_of_a_column(codec: str | None, whole: Whole, small_segments: Non
     for rows in ([*words, *different, *words], [*different, *words, b"x" * 9500, *words]):
         (node,) = whole.compress(rows, codec=codec)
         same(whole.download(node), of_host(rows, codec))
-        assert len(node.scopes) > 2
+        assert len(node.runs) > 2
         assert whole.read(node) == rows
 
 
@@ -448,7 +455,7 @@ def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
     for row in (starts[:, None] + np.arange(run)).ravel().tolist():  # only the sample repeats
         different[row] = b"sampled"
     found = whole.compress(words, different)
-    assert [bool(node.scopes) for node in found] == [True, False]
+    assert [node.coded for node in found] == [True, False]
     for rows, node in zip((words, different), found, strict=True):
         same(whole.download(node), of_host(rows))
 
@@ -473,7 +480,7 @@ def test_samples_beside_fsst(whole: Whole, rng: np.random.Generator, monkeypatch
             waits.clear()
             (node,) = whole.compress(rows, codec=codec)
             same(whole.download(node), of_host(rows, codec))
-            made.append((bool(node.scopes), len(waits)))
+            made.append((node.coded, len(waits)))
         (_, plain), (found, own) = made
         assert found == has
         assert has or own == plain
@@ -487,7 +494,7 @@ def test_short_columns_only_by_name(whole: Whole, monkeypatch: pytest.MonkeyPatc
     rows = [b"AIR", b"RAIL", None] * 500
     for codec, has in ((None, False), ("dict", True)):
         (node,) = whole.compress(rows, codec=codec)
-        assert bool(node.scopes) == has
+        assert node.coded == has
         same(whole.download(node), of_host(rows, codec))
 
 
@@ -505,7 +512,7 @@ def test_rows(whole: Whole, rng: np.random.Generator) -> None:
     """Ranges, and rows by number."""
     for rows in (some_rows(rng, 5000, WORDS), some_rows(rng, 5000, [*WORDS, b"x" * 100], 0.2)):
         (node,) = whole.compress(rows)
-        assert node.scopes
+        assert node.coded
         for start, stop in ((0, 1), (17, 18), (1000, 3500), (512, 5000), (4999, 5000), (3, 3)):
             assert whole.read(node, start, stop) == rows[start:stop]
         for count in (1, 100, 4000):
@@ -561,9 +568,9 @@ def test_scopes(whole: Whole, rng: np.random.Generator) -> None:
         [b"%d" % i for i in rng.integers(0, 1 << 40, 1111)],
         some_rows(rng, 2000, [b"north", b"south"], 0.1),
     ]
-    node = of_scopes(pa.string(), [scope for one in whole.compress(*some) for scope in one.scopes or (one,)])
+    node = of_parts(pa.string(), [part for one in whole.compress(*some) for part in one.segments])
     rows = [row for one in some for row in one]
-    assert len(node.scopes) == 3
+    assert len(node.runs) == 3
     assert whole.read(node) == rows
     for start, stop in ((0, 4611), (10, 1400), (1400, 1600), (1600, 2000), (2000, 4000), (2700, 4611)):
         assert whole.read(node, start, stop) == rows[start:stop]
@@ -575,8 +582,8 @@ def test_questions(whole: Whole, rng: np.random.Generator) -> None:
     """Are asked of the values, and looked up by code; nulls are said beside."""
     rows = some_rows(rng, 3000, WORDS, 0.1) + [b"%d AIR" % i for i in rng.integers(0, 1 << 40, 1200)]
     one, other = rows[:3000], rows[3000:]
-    node = of_scopes(pa.string(), [scope for part in whole.compress(one, other) for scope in part.scopes or (part,)])
-    assert len(node.scopes) == 2
+    node = of_parts(pa.string(), [part for made in whole.compress(one, other) for part in made.segments])
+    assert len(node.runs) == 2
     asked: list[tuple[search.Question, Callable[[bytes], int]]] = [
         (search.Like((b"AIR",)), lambda row: row == b"AIR"),
         (search.Like((b"", b"AI", b"")), lambda row: b"AI" in row),
@@ -603,7 +610,7 @@ def test_questions_of_few_values(whole: Whole, rng: np.random.Generator) -> None
     shift = int(rng.integers(1, 16))  # scopes begin anywhere
     rows = [*some_rows(rng, 2000 + shift, WORDS, 0.1), *some_rows(rng, 2000, [b"", "grün".encode(), b"north"])]
     parts = whole.compress(rows[: 2000 + shift], rows[2000 + shift :])
-    node = of_scopes(pa.string(), [scope for part in parts for scope in part.scopes])
+    node = of_parts(pa.string(), [part for one in parts for part in one.segments])
     asked: list[search.Question] = [
         search.Like((b"AIR",)),
         search.Like((b"", b"R", b"")),
@@ -667,16 +674,15 @@ def test_merging(room: bool, whole: Whole, rng: np.random.Generator, monkeypatch
         *(some_rows(rng, 1900, many[:90]), some_rows(rng, 3000, many, 0.2), some_rows(rng, 2000, many[200:])),
         *([None] * 1100, some_rows(rng, 1700, many[:30])),
     ]
-    found: list[Node] = []
+    found: list[Part] = []
     for piece in pieces:
         (node,) = whole.compress(piece, codec="fsst" if len(piece) == 900 else "dict")
-        found += node.scopes or (node,)
+        found += node.segments
     merged = whole.merge(found)
-    of_host = cpu_merge.merge([whole.download(one) for one in found])
+    node = of_parts(pa.string(), merged)
+    of_host = cpu_merge.merge(whole.download(of_parts(pa.string(), found)).segments)
     assert len(merged) == len(of_host) < len(found) - 2
-    for one, other in zip(merged, of_host, strict=True):
-        same(whole.download(one), other)
-    node = of_scopes(pa.string(), merged)
+    same(whole.download(node), of_parts(pa.string(), of_host))
     rows = [row for piece in pieces for row in piece]
     assert whole.read(node) == rows
     assert whole.take(node, np.arange(0, len(rows), 7)) == rows[::7]
@@ -688,12 +694,12 @@ def test_entries_by_code(itemsize: int, whole: Whole, rng: np.random.Generator) 
     for values in (WORDS, [b"Clerk#%09d" % i for i in range(600)]):
         rows = some_rows(rng, 6000, values)
         (node,) = whole.compress(rows)
-        (scope,) = node.scopes
+        (coded,) = node.segments
         firsts, codes = expected(rows)
         table = rng.integers(0, 200, len(firsts)).astype(f"u{itemsize}")
         there = whole.device.emulator.buffer(table)
         with whole.gpu.memory.Lane(whole.device.stream()) as lane:
-            made = whole.there.remap(scope, there.address, itemsize, lane=lane, start=3, stop=5001)
+            made = whole.there.remap(coded, there.address, itemsize, lane=lane, start=3, stop=5001)
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), table.dtype)
         np.testing.assert_array_equal(found, table[np.array(codes[3:5001])])
@@ -707,15 +713,15 @@ def test_counts(values: int, whole: Whole, rng: np.random.Generator) -> None:
     rows[:values] = [b"value %d" % i for i in range(values)]  # all of them are there
     for column in (rows, [row for row in rows if row is not None], [rows[0]] * 5, [None] * 40):
         (node,) = whole.compress(column, codec="dict")
-        (scope,) = node.scopes
+        (coded,) = node.segments
         whole.device.launches.clear()
         with whole.gpu.memory.Lane(whole.device.stream()) as lane:
-            made = whole.there.count(scope, lane=lane)
-            assert "dict_count" in whole.device.launches or not scope.children[0].rows
+            made = whole.there.count(coded, lane=lane)
+            assert "dict_count" in whole.device.launches or not coded.values.rows
             lane.synchronize()
             found = np.frombuffer(whole.device.emulator.read(made.ptr, made.size), np.int64) if made.size else []
         wanted = Counter(row for row in column if row is not None)  # in order of first appearance
-        assert list(found[: scope.children[0].rows]) == list(wanted.values())
+        assert list(found[: coded.values.rows]) == list(wanted.values())
 
 
 @pytest.mark.parametrize("values", [7, 400])
@@ -723,10 +729,10 @@ def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> N
     """Give wrong rows, and nothing outside of the memory that there is: the sanitizers look."""
     rows = some_rows(rng, 3000, [b"value %d" % (i * i) for i in range(values)], 0.1)
     (node,) = whole.compress(rows, codec="dict")
-    (scope,) = node.scopes
-    ((part,),) = scope.values
+    (coded,) = node.segments
+    (part,) = coded.packed
     emulator = whole.device.emulator
-    table = emulator.buffer(np.arange(scope.children[0].rows, dtype=np.uint8))
+    table = emulator.buffer(np.arange(coded.values.rows, dtype=np.uint8))
     whole.read(node)  # and keeps the image of a few values
     for buffer in (part.codes, part.meta):
         sound = emulator.read(buffer.ptr, buffer.size)
@@ -738,8 +744,8 @@ def test_damaged_codes(values: int, whole: Whole, rng: np.random.Generator) -> N
             with whole.gpu.memory.Lane(whole.device.stream()) as lane:
                 whole.there.read([node], lane=lane)
                 whole.there.read([node], lane=lane, start=5, stop=2900)
-                whole.there.remap(scope, table.address, 1, lane=lane)
-                whole.there.count(scope, lane=lane)
+                whole.there.remap(coded, table.address, 1, lane=lane)
+                whole.there.count(coded, lane=lane)
                 lane.synchronize()
         emulator.write(buffer.ptr, sound)
     assert whole.read(node) == rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import fresh
 from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, check, rows_of, strings_of
 from column_cases import DTYPES, STR
 from cudf_fsst.codecs.dict import cpu, plan
-from cudf_fsst.codecs.node import Node, is_strings
+from cudf_fsst.codecs.dict.part import DictPart
+from cudf_fsst.codecs.node import Node, of_parts
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.text import search
 from cudf_fsst.files import storage, trees
@@ -43,7 +45,7 @@ def node_of(column: Any) -> Node:
 
 
 def kinds(column: Any) -> list[str]:
-    return ["fsst" if is_strings(scope.type) else "dict" for scope in node_of(column).scopes]
+    return ["dict" if isinstance(run, DictPart) else "fsst" for run in node_of(column).runs]
 
 
 def characters(series: pd.Series) -> int:
@@ -79,7 +81,7 @@ def test_repeated(case: Case, codec: str | None, monkeypatch: pytest.MonkeyPatch
     check(HostNodes(codec), case)
     if codec is None:
         made = HostNodes().compress(case.build(), None, "auto", "default")
-        assert bool(made.scopes) == (case.name in CHOSEN)
+        assert made.coded == (case.name in CHOSEN)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -121,7 +123,7 @@ def test_threads_and_room_make_no_difference(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cpu, "_WINDOW_ROWS", 1 << 12)
     monkeypatch.setattr(plan, "PIECE_CODES", 1 << 14)
     made = cpu.compress(rows, pa.string(), codec="dict")
-    assert len(made.scopes[0].values[0]) == 13
+    assert len(made.segments[0].packed) == 13
     expected = rows_of(rows)
     assert rows_of(cpu.read(made, 0, rows.rows)) == expected
     assert rows_of(cpu.read(made, 7, 100_001)) == expected[7:100_001]
@@ -213,7 +215,7 @@ def test_short_columns_only_by_name(rows: int, monkeypatch: pytest.MonkeyPatch) 
     frame = pd.DataFrame({"a": modes(rows), "b": modes(rows)}, index=pd.Index(modes(rows, nulls=False)))
     made = frame.fsst.compress(codecs={"b": "dict"})
     assert made.codecs.to_dict() == {"a": "fsst", "b": "dict"}
-    assert not any(node.scopes for node in made._index.nodes)
+    assert not any(node.coded for node in made._index.nodes)
     pd.testing.assert_frame_equal(made.decompress(), frame)
 
 
@@ -224,7 +226,7 @@ def test_what_users_name() -> None:
     for options in ({"codec": "fsst"}, {"table": table}, {"table": table, "codec": "fsst"}):
         column = series.fsst.compress(**options)
         assert column.codec == "fsst"
-        assert not node_of(column).scopes
+        assert not node_of(column).coded
     with pytest.raises(ValueError, match="table is for codec 'fsst', not for 'dict'"):
         series.fsst.compress(table=table, codec="dict")
     with pytest.raises(ValueError, match="'dict' takes strings, not int64"):
@@ -235,8 +237,8 @@ def test_what_users_name() -> None:
     made = frame.fsst.compress(codecs={"a": "fsst"})
     assert made.codecs.to_dict() == {"a": "fsst", "b": "dict", "n": "bitpack"}
     assert "dict" in repr(made.column("b"))
-    (values,) = node_of(series.fsst.compress(tile_size=512)).scopes[0].children
-    assert {segment.layout.tile_size for segment in values.segments} == {512}
+    (part,) = node_of(series.fsst.compress(tile_size=512)).segments
+    assert {segment.layout.tile_size for segment in part.values.segments} == {512}
     compressor = cudf_fsst.Compressor(codec="fsst")
     compressor.append(series)
     assert compressor.finish().codec == "fsst"
@@ -249,7 +251,7 @@ def test_what_users_name() -> None:
 
 
 def mixed(dtype: Any = STR) -> tuple[Any, pd.Series]:
-    """A column of scopes of both kinds, whose dictionaries have no value in common, and its rows."""
+    """A column of parts of both kinds, whose dictionaries have no value in common, and its rows."""
     pieces = [modes(700, dtype, seed=1), modes(900, dtype, nulls=False, seed=2)[::-1], modes(300, dtype, seed=3)]
     pieces[2] = pieces[2].str.lower().astype(dtype)
     codecs = ["fsst", "dict", "dict"]
@@ -260,9 +262,10 @@ def mixed(dtype: Any = STR) -> tuple[Any, pd.Series]:
 def test_sizes() -> None:
     series = modes()
     column = series.fsst.compress()
-    (scope,) = node_of(column).scopes
+    (part,) = node_of(column).segments
     chars = characters(series)
-    assert column.chars_nbytes == scope.chars == chars
+    assert column.chars_nbytes == part.chars == chars
+    assert (part.nbytes, part.meta_nbytes + part.codes_nbytes) == (sum(one.nbytes for one in part.leaves),) * 2
     assert column.uncompressed_nbytes == chars + 4 * (len(series) + 1) + len(series) // 8
     parts = list(node_of(column).parts)
     kept = sum(part.meta.nbytes + part.codes.nbytes for part in parts)
@@ -368,7 +371,7 @@ def test_damaged_trees(change: Any, match: str, tmp_path: Path, monkeypatch: pyt
 def test_damaged_codes(tmp_path: Path) -> None:
     column = modes().fsst.compress()
     node = node_of(column)
-    (scope,) = node.scopes
+    (part,) = node.segments
     values = modes(seed=5).drop_duplicates().fsst.compress(codec="fsst")
     more = pd.Series([*MODES, "one", "more"]).fsst.compress(codec="fsst")
     other = pd.Series(MODES[:-1]).fsst.compress(codec="fsst")
@@ -378,11 +381,9 @@ def test_damaged_codes(tmp_path: Path) -> None:
         (more, "8 values, of which rows have 6"),
         (other, "code 5 of 5"),
     ):
-        wrong = Node(scope.type, scope.rows, scope.null_count, scope.validity, scope.values, (), (node_of(child),))
+        wrong = dataclasses.replace(part, values=node_of(child))
         one = cudf_fsst.concat([column])
-        one._content = type(one._content)(
-            Node(node.type, node.rows, node.null_count, children=(wrong,)), node.type, one._content.stored
-        )
+        one._content = type(one._content)(of_parts(node.type, [wrong]), node.type, one._content.stored)
         one.save(tmp_path / "c")
         with pytest.raises(ValueError, match=match):
             cudf_fsst.load(tmp_path / "c")

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import cudf_fsst
 from column_cases import DTYPES
 from cudf_fsst.codecs.dict import cpu_merge, plan
-from cudf_fsst.codecs.node import Node, is_strings
 from cudf_fsst.parquet import sources
 
 STR = pd.StringDtype(na_value=np.nan)
@@ -29,8 +28,8 @@ def paths(rows: int, count: int = 500, first: int = 0, seed: int = 0) -> list[st
     return [None if i % 61 == 60 else f"/usr/share/doc/package-{n % 37}/{n}.txt" for i, n in enumerate(numbers)]
 
 
-def scopes_of(column: Any) -> list[Node]:
-    return list(column._content.node.scopes)
+def parts_of(column: Any) -> list[Any]:
+    return list(column._content.node.segments)
 
 
 def concat(parts: list[pd.Series], codec: str | None = None) -> Any:
@@ -50,7 +49,7 @@ def test_pieces_take_what_one_call_takes(dtype: Any) -> None:
     for part in parts:
         compressor.append(part)
     for joined in (concat(parts), compressor.finish(), concat([parts[0], concat(parts[1:]).decompress()])):
-        assert len(scopes_of(joined)) == 1
+        assert len(parts_of(joined)) == 1
         assert joined.nbytes <= 1.01 * one.nbytes
         pd.testing.assert_series_equal(joined.decompress(), whole)
         pd.testing.assert_series_equal(joined.value_counts(), whole.value_counts())
@@ -60,10 +59,10 @@ def test_values_that_are_known_are_shared() -> None:
     """Nothing is encoded again but codes."""
     parts = [pd.Series(["AIR", "MAIL", "SHIP"] * 2000), pd.Series(["SHIP", "AIR", None, "MAIL"] * 2000)]
     columns = [part.fsst.compress() for part in parts]
-    (scope,) = scopes_of(cudf_fsst.concat(columns))
-    (first,) = scopes_of(columns[0])
-    assert scope.children[0] is first.children[0]
-    assert scope.null_count == 2000
+    (part,) = parts_of(cudf_fsst.concat(columns))
+    (first,) = parts_of(columns[0])
+    assert part.values is first.values
+    assert part.null_count == 2000
 
 
 def test_codes_grow() -> None:
@@ -71,7 +70,7 @@ def test_codes_grow() -> None:
     sizes = {200: 2000, 5000: 20_000, 90_000: 200_000}
     parts = [pd.Series(paths(rows, count, seed=count)) for count, rows in sizes.items()]
     joined = concat(parts, "dict")
-    kinds = [scope.type.index_type for scope in scopes_of(joined)]
+    kinds = [part.indices.type for part in parts_of(joined)]
     assert kinds == [pa.uint32()], kinds
     assert joined.decompress().equals(pd.concat(parts))
 
@@ -81,7 +80,7 @@ def test_what_would_be_larger_stays_apart() -> None:
     few, others = pd.Series(paths(6000, 4)), pd.Series(paths(6000, 4, first=100))
     unique = pd.Series([f"{i} of {i * i}" for i in range(6000)])
     joined = concat([few, others, few, unique, few, few])
-    assert [is_strings(scope.type) for scope in scopes_of(joined)] == [False, False, False, True, False]
+    assert [not part.children for part in parts_of(joined)] == [False, False, False, True, False]
     assert joined.decompress().equals(pd.concat([few, others, few, unique, few, few]))
 
 
@@ -151,8 +150,8 @@ def test_row_groups_of_any_size(rows: int, tmp_path: Path, monkeypatch: pytest.M
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [pd.Series(paths(5000, seed=seed)).fsst.compress() for seed in (1, 2, 3)]
-    chars = scopes_of(columns[0])[0].chars
+    chars = parts_of(columns[0])[0].chars
     for name, limit in (("_MOST_MERGED_CHARS", int(2.5 * chars)), ("_MAX_ROWS", 12_000)):
         with monkeypatch.context() as patched:
             patched.setattr(plan, name, limit)
-            assert [scope.rows for scope in scopes_of(cudf_fsst.concat(columns))] == [10_000, 5000]
+            assert [part.rows for part in parts_of(cudf_fsst.concat(columns))] == [10_000, 5000]

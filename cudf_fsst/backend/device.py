@@ -15,6 +15,7 @@ from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.contract import Table
+from ..codecs.dict.part import DictPart
 from ..codecs.node import Content, Node, check_codec, is_strings
 from ..codecs.part import Part
 from ..codecs.span import Span
@@ -226,7 +227,7 @@ class DeviceBackend:
 
         with self.current(), _gpu().Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
-            few = None if node.scopes else cuda_take.fetch([node.segments], wanted, lane=lane)
+            few = None if node.coded else cuda_take.fetch([node.segments], wanted, lane=lane)
             if few is not None:
                 return few[0]
         (values,) = self.read([node], start, stop)
@@ -261,20 +262,20 @@ class DeviceBackend:
         column.owners = column.owners[0], Slice(values.data, 0, values.nbytes)
         return column
 
-    def remap(self, scope: Node, table: Any) -> Any:
-        """For each row of a scope with a dictionary the entry of `table` for its value; any for null rows."""
+    def remap(self, part: DictPart, table: Any) -> Any:
+        """For each row of a part with a dictionary the entry of `table` for its value; any for null rows."""
         array = self.arrays
         table = array.ascontiguousarray(table)
         with _gpu().Lane() as lane:
-            found = _gpu().codecs.remap(scope, int(table.data.ptr), table.itemsize, lane=lane)
+            found = _gpu().codecs.remap(part, int(table.data.ptr), table.itemsize, lane=lane)
         return array.asarray(found).view(table.dtype)
 
-    def count(self, scope: Node) -> Any:
-        """How many rows of a scope with a dictionary have each value, or None where their codes have to be read."""
+    def count(self, part: DictPart) -> Any:
+        """How many rows of a part with a dictionary have each value, or None where their codes have to be read."""
         array = self.arrays
         with _gpu().Lane() as lane:
-            found = _gpu().codecs.count(scope, lane=lane)
-        return None if found is None else array.asarray(found).view(np.int64)[: scope.children[0].rows]
+            found = _gpu().codecs.count(part, lane=lane)
+        return None if found is None else array.asarray(found).view(np.int64)[: part.values.rows]
 
     @property
     def most_groups(self) -> int:
@@ -337,10 +338,10 @@ class DeviceBackend:
         array = self.arrays
         return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
 
-    def merged(self, scopes: Sequence[Node]) -> list[Node]:
-        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
+    def merged(self, parts: Sequence[Part]) -> list[Part]:
+        """Consecutive parts of strings; of neighbours with dictionaries those are one that are smaller so."""
         with self.current(), _gpu().Lane() as lane:
-            found: list[Node] = _gpu().codecs.merge(scopes, lane=lane)
+            found: list[Part] = _gpu().codecs.merge(parts, lane=lane)
             return found
 
     def encode(self, values: Any, kind: Any) -> Node:

@@ -15,7 +15,9 @@ from ..codecs import host
 from ..codecs.contract import Table
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
+from ..codecs.dict.part import DictPart
 from ..codecs.node import Content, Node, check_codec
+from ..codecs.part import Part
 from ..codecs.span import Span
 from ..codecs.task import ColumnTask
 from ..codecs.text import cpu as text
@@ -168,22 +170,22 @@ class HostBackend:
         column.type, column.values, column.itemsize = pa.from_numpy_dtype(values.dtype), values, values.itemsize
         return column
 
-    def remap(self, scope: Node, table: Any) -> Any:
-        """For each row of a scope with a dictionary the entry of `table` for its value; any for null rows."""
-        found = np.empty(scope.rows, table.dtype)
-        dictionary.look_up(scope, table, found)
+    def remap(self, part: DictPart, table: Any) -> Any:
+        """For each row of a part with a dictionary the entry of `table` for its value; any for null rows."""
+        found = np.empty(part.rows, table.dtype)
+        dictionary.look_up(part, table, found)
         return found
 
-    def count(self, scope: Node) -> None:
+    def count(self, part: DictPart) -> None:
         """As on the GPU: here codes are read, some at a time."""
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")
 
-    def merged(self, scopes: Sequence[Node]) -> list[Node]:
-        """Consecutive scopes of strings; of neighbours with dictionaries those are one that are smaller so."""
-        return cpu_merge.merge(scopes)
+    def merged(self, parts: Sequence[Part]) -> list[Part]:
+        """Consecutive parts of strings; of neighbours with dictionaries those are one that are smaller so."""
+        return cpu_merge.merge(parts)
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

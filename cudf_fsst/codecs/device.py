@@ -21,9 +21,11 @@ from .dict import cuda_compress as dictionary
 from .dict import cuda_merge
 from .dict import cuda_read as coded
 from .dict import cuda_short as short
+from .dict.part import DictPart
 from .fsst import cuda_compress as fsst
 from .fsst.cuda_room import chars_of
-from .node import Node, Parts, is_signed, of_validity
+from .node import Node, Parts, is_signed, of_parts, of_validity
+from .part import Part
 from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
@@ -111,7 +113,7 @@ def _compress_named(
         wanted = [fsst.TextTask(task.strings, **task.options) for task in own.values()]
         (found,) = waits.run(lane, text.steps(of_text(name), wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
-            made[i] = Node(task.column.type, task.strings.rows, task.strings.null_count, segments=tuple(segments))
+            made[i] = of_parts(task.column.type, segments)
     return made
 
 
@@ -191,7 +193,7 @@ def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | No
 
     See `cuda_match.match`. None: the rows have to be decoded.
     """
-    if not node.scopes:
+    if not node.coded:
         return cuda_match.match(node.segments, plan, lane=lane)
     nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
 
@@ -211,7 +213,7 @@ def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool]
 
 
 def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
-    if not node.scopes:
+    if not node.coded:
         return cuda_match.answer(node.segments, machine, lane=lane)
 
     def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
@@ -250,33 +252,33 @@ def validity(node: Node, *, lane: Lane) -> Any:
     """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
     if not node.null_count:
         return None
-    if node.scopes:
+    if node.coded:
         return coded.validity(node, lane=lane)
     return text_read.validity(node.segments, lane=lane)
 
 
-def count(node: Node, *, lane: Lane) -> Any:
-    """How many rows of a scope with a dictionary have each value: a buffer of int64; None where no kernel reads it."""
-    return coded.count(node, lane=lane)
+def count(part: DictPart, *, lane: Lane) -> Any:
+    """How many rows of a part with a dictionary have each value: a buffer of int64; None where no kernel reads it."""
+    return coded.count(part, lane=lane)
 
 
-def remap(node: Node, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
-    """For each row of a scope with a dictionary the entry of a table for its value, in a buffer; any for null rows.
+def remap(part: DictPart, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
+    """For each row of a part with a dictionary the entry of a table for its value, in a buffer; any for null rows.
 
     Parameters
     ----------
     table, itemsize : int
         Address, and bytes of an entry.
     """
-    stop = node.rows if stop is None else stop
+    stop = part.rows if stop is None else stop
     out = lane.allocate((stop - start) * itemsize)
-    coded.remap(node, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
+    coded.remap(part, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
     return out
 
 
-def merge(scopes: Sequence[Node], *, lane: Lane) -> list[Node]:
-    """Consecutive scopes of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
-    return cuda_merge.merge(scopes, lane=lane)
+def merge(parts: Sequence[Part], *, lane: Lane) -> list[Part]:
+    """Consecutive parts of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
+    return cuda_merge.merge(parts, lane=lane)
 
 
 def _has_validity(column: ColumnBuffers) -> bool:

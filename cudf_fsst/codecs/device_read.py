@@ -23,7 +23,6 @@ from .node import Node, is_strings
 from .scratch import scratch_limit
 from .text import cuda_gather
 from .text import cuda_read as text_read
-from .text.segment import Segments
 from .values import cuda_read as fixed
 from .values.launch import DEFINES
 
@@ -68,7 +67,7 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
     ValueError
         As `read`.
     """
-    if len(nodes) == 1 and nodes[0].segments:  # decompressed segment by segment
+    if len(nodes) == 1 and nodes[0].segments and not nodes[0].coded:  # decompressed segment by segment
         strings = text_read.receive(nodes[0].segments, stream=lane.given)
         return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
     made: list[ColumnBuffers] = []
@@ -97,12 +96,14 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
 def _copied(node: Node, parts: Iterator[Any]) -> Node:
     """A node of parts that are on their way to the GPU; what is found out about reading it, the node keeps."""
     made = node.with_parts(parts)
-    pairs = [(made, node)]
+    pairs: list[tuple[Any, Any]] = [(made, node)]
     while pairs:
         copy, source = pairs.pop()
-        _shape.keep(copy, _shape(source))
-        if isinstance(copy.segments, Segments) and isinstance(source.segments, Segments):
+        if isinstance(source, Node):
+            _shape.keep(copy, _shape(source))
             copy.segments.source = source.segments
+            if source.coded:
+                pairs += zip(copy.runs, source.runs, strict=True)
         pairs += zip(copy.children, source.children, strict=True)
     return made
 
@@ -322,7 +323,7 @@ class _ColumnsReader:
             alike.setdefault(key, []).append((made, node))
         for wanted, some in alike.items():
             for coded in (False, True):
-                own = [(made, node) for made, node in some if bool(node.scopes) == coded]
+                own = [(made, node) for made, node in some if node.coded == coded]
                 found = self._read_alike([node for _, node in own], wanted, coded)
                 for (made, _), strings in zip(own, found, strict=True):
                     made.strings, made.null_count = strings, strings.null_count

@@ -102,7 +102,7 @@ def validity(node: Node) -> ColumnBuffers:
     if not node.null_count:
         return found
     if is_strings(node.type):
-        found.validity, found.null_count = dictionary.validity(node) if node.scopes else text.validity(node.segments)
+        found.validity, found.null_count = dictionary.validity(node) if node.coded else text.validity(node.segments)
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
@@ -136,21 +136,20 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
     ValueError
         A part is damaged.
     """
-    if not node.scopes:
+    if not node.coded:
         return _searched(node, plan)
     answers, exact = np.empty(node.rows, search.answer_dtype(plan.question)), True
-    for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
-        out = answers[first : first + scope.rows]
-        plain = is_strings(scope.type)
-        if not plain and (values := dictionary.few_of(scope)) is not None:
-            dictionary.look_up(scope, values.answers(plan.question), out)
+    for run, first in zip(node.runs, node.run_edges.tolist(), strict=False):
+        out = answers[first : first + run.rows]
+        if isinstance(run, Node):
+            out[:], is_answer = _searched(run, plan)
+        elif (few := dictionary.few_of(run)) is not None:
+            dictionary.look_up(run, few.answers(plan.question), out)
             continue
-        found, is_answer = _searched(scope if plain else scope.children[0], plan)
-        exact = exact and is_answer
-        if plain:
-            out[:] = found
         else:
-            dictionary.look_up(scope, found, out)
+            found, is_answer = _searched(run.values, plan)
+            dictionary.look_up(run, found, out)
+        exact = exact and is_answer
     return answers, exact
 
 
@@ -169,15 +168,15 @@ def accept(node: Node, machine: RowAutomaton) -> npt.NDArray[np.uint8]:
     """
     from .text import cpu_rows  # compiled where it is needed
 
-    if not node.scopes:
+    if not node.coded:
         return cpu_rows.answer(node.segments, machine)
     answers = np.empty(node.rows, np.uint8)
-    for scope, first in zip(node.scopes, node.scope_edges.tolist(), strict=False):
-        out = answers[first : first + scope.rows]
-        if is_strings(scope.type):
-            out[:] = cpu_rows.answer(scope.segments, machine)
+    for run, first in zip(node.runs, node.run_edges.tolist(), strict=False):
+        out = answers[first : first + run.rows]
+        if isinstance(run, Node):
+            out[:] = cpu_rows.answer(run.segments, machine)
         else:
-            dictionary.look_up(scope, cpu_rows.answer(scope.children[0].segments, machine), out)
+            dictionary.look_up(run, cpu_rows.answer(run.values.segments, machine), out)
     return answers
 
 
@@ -263,7 +262,7 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         raise IndexError(f"rows {start} to {stop} of {node.rows}")
     kind, rows = node.type, stop - start
     if is_strings(kind):
-        if node.scopes:
+        if node.coded:
             return _of_strings(kind, dictionary.read(node, start, stop))
         return _of_strings(kind, text.read(node.segments, start, stop, edges=node.segment_edges))
     if pa.types.is_null(kind):
@@ -298,7 +297,7 @@ def _count(rows: Selected) -> int:
 def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
     kind, count = node.type, _count(wanted)
     if is_strings(kind):
-        if node.scopes:
+        if node.coded:
             return _of_strings(kind, dictionary.take(node, wanted, room=room))
         return _of_strings(kind, text.take(node.segments, wanted, edges=node.segment_edges, room=room))
     if pa.types.is_null(kind):

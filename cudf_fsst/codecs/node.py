@@ -13,12 +13,15 @@ from ..arrow_types import child_types, plain
 from ..lazy import lazy
 from ..naming import What, named
 from . import raw
+from .dict.part import DictPart
 from .part import Packed, Part, edges_of
-from .registry import DICTIONARIES, string_names, texts
+from .registry import string_names, texts
 from .text.segment import Segment, Segments
 
 #: Consecutive parts, of the values of one column.
 Parts = tuple[Packed, ...]
+#: Of numbers of a dictionary's values, by their bytes.
+INDEX_TYPES = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +33,14 @@ class Node:
     type : pyarrow.DataType
     rows, null_count : int
     validity : tuple of Packed
-        Arrow validity bitmap, row 0 at bit 0, as bytes; () without nulls, and for strings, whose segments have it.
+        Arrow validity bitmap, row 0 at bit 0, as bytes; () without nulls, and for strings, whose parts have it.
     values : tuple of tuple of Packed
         One, of the values (`ColumnBuffers.values`); two of numbers of 16 bytes, the low halves and the high ones, four
         of those of 32; none of strings, structs, lists of a fixed size and nulls.
-    segments : tuple of Segment
-        Of strings without dictionaries.
+    segments : tuple of Segment and DictPart
+        Of strings: consecutive rows, in order, each by its own codec.
     children : tuple of Node
-        Of strings with dictionaries the `scopes`.
-    chars : int
-        Of a scope with a dictionary: bytes of its rows' strings.
+        None of strings.
     """
 
     type: Any
@@ -47,9 +48,8 @@ class Node:
     null_count: int
     validity: Parts = ()
     values: tuple[Parts, ...] = ()
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[Any, ...] = ()
     children: tuple[Node, ...] = ()
-    chars: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", Segments(self.segments))
@@ -72,24 +72,32 @@ class Node:
         return edges_of(self.segments)
 
     @lazy
-    def scope_edges(self) -> Any:
-        """`edges_of` its scopes."""
-        return edges_of(self.scopes)
+    def coded(self) -> bool:
+        """Whether some of its rows, which are strings, have a dictionary."""
+        return any(part.children for part in self.segments)
+
+    @property
+    def all_coded(self) -> bool:
+        """Whether all of its rows have a dictionary, and there are some."""
+        return self.coded and all(part.children for part in self.segments)
+
+    @property
+    def runs(self) -> tuple[Node | DictPart, ...]:
+        """Rows of strings, in order: each part with a dictionary, and neighbours that have none as one column."""
+        return self._runs if self.coded else (self,)
 
     @lazy
-    def scopes(self) -> tuple[Node, ...]:
-        """The scopes of strings of which some have dictionaries: consecutive rows, in order; () for any other column.
-
-        One with a dictionary is a node as categories have it: codes, whose type is a dictionary type of unsigned
-        integers, and a child with the distinct values in order of first appearance. Others are strings with segments;
-        two of them are never neighbours.
-        """
-        return self.children if is_strings(self.type) else ()
+    def _runs(self) -> tuple[Node | DictPart, ...]:
+        found: list[Node | DictPart] = []
+        for coded, group in groupby(self.segments, lambda part: bool(part.children)):
+            some = tuple(group)
+            found += some if coded else (of_parts(self.type, some),)
+        return tuple(found)
 
     @lazy
-    def numbers(self) -> Node:
-        """The codes of a scope with a dictionary, without it."""
-        return Node(self.type.index_type, self.rows, self.null_count, self.validity, self.values)
+    def run_edges(self) -> Any:
+        """`edges_of` its runs."""
+        return edges_of(self.runs)
 
     @property
     def texts(self) -> tuple[Segment, ...]:
@@ -99,7 +107,7 @@ class Node:
     @lazy
     def chars_nbytes(self) -> int:
         """Bytes of strings; 0 of other values."""
-        return self.chars + sum(part.chars for part in self.segments) + sum(one.chars_nbytes for one in self.scopes)
+        return sum(part.chars for part in self.segments)
 
     @property
     def parts(self) -> Iterator[Part]:
@@ -107,7 +115,8 @@ class Node:
         yield from self.validity
         for parts in self.values:
             yield from parts
-        yield from self.segments
+        for part in self.segments:
+            yield from part.leaves
         for child in self.children:
             yield from child.parts
 
@@ -123,9 +132,8 @@ class Node:
             self.null_count,
             some(self.validity),
             tuple(some(one) for one in self.values),
-            some(self.segments),
+            tuple(part.with_leaves(parts) for part in self.segments),
             tuple(child.with_parts(parts) for child in self.children),
-            self.chars,
         )
 
     @property
@@ -157,42 +165,21 @@ class Node:
     def codec(self) -> str:
         """The codec of its values; of a nested column, of its leaves."""
         if is_strings(self.type):
-            found = [name for scope in self.scopes or (self,) for name in _codecs_of_scope(scope)]
-            return ", ".join(dict.fromkeys(found)) or texts()[0].NAME
+            return ", ".join(dict.fromkeys(part.codec for part in self.segments)) or texts()[0].NAME
         own = [parts[0].codec for parts in self.values if parts]
         return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
 
 
-def _codecs_of_scope(scope: Node) -> list[str]:
-    return [segment.codec for segment in scope.segments] if is_strings(scope.type) else [DICTIONARIES.NAME]
+def of_parts(kind: Any, parts: Sequence[Any]) -> Node:
+    """Strings of a type whose rows are those of parts, one after another."""
+    rows, nulls = sum(part.rows for part in parts), sum(part.null_count for part in parts)
+    return Node(kind, rows, nulls, segments=tuple(parts))
 
 
-def of_scopes(kind: Any, scopes: Sequence[Node]) -> Node:
-    """A node of strings of consecutive scopes, those without a dictionary that are neighbours put together.
-
-    Parameters
-    ----------
-    kind : pyarrow.DataType
-    scopes : sequence of Node
-        As `Node.scopes` has them. Without any dictionary there is nothing but segments.
-    """
-    scopes = [scope for scope in scopes if scope.rows]
-    found: list[Node] = []
-    for without, some in groupby(scopes, lambda scope: is_strings(scope.type)):
-        if not without:
-            found += some
-            continue
-        one = list(some)
-        rows, nulls = sum(scope.rows for scope in one), sum(scope.null_count for scope in one)
-        found.append(Node(kind, rows, nulls, segments=tuple(part for scope in one for part in scope.segments)))
-    if len(found) == 1 and is_strings(found[0].type):
-        return found[0]
-    return Node(kind, sum(one.rows for one in found), sum(one.null_count for one in found), children=tuple(found))
-
-
-def dictionary_of(kind: Any, itemsize: int) -> Any:
-    """The type of a scope with a dictionary, of strings of a type, whose codes have so many bytes."""
-    return pa.dictionary({1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}[itemsize], kind)
+def dict_part(values: Node, codes: Parts, validity: Parts, nulls: int, chars: int) -> DictPart:
+    """A part with a dictionary, of its values, their numbers in rows, and the rows that are null."""
+    kind = INDEX_TYPES[codes[0].itemsize]
+    return DictPart(Node(kind, sum(part.rows for part in codes), nulls, validity, (codes,)), values, chars)
 
 
 def check_codec(codec: str | None, kind: Any) -> None:

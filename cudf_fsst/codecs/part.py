@@ -1,12 +1,13 @@
 """Parts: what every codec makes, two buffers that lie in host memory or on a GPU with the same bytes.
 
 A part has one life on the host, where ``meta`` and ``codes`` are arrays, and one on a GPU, where they are
-`rmm.DeviceBuffer`; moving it is two copies. Codecs of fixed-width values make `Packed`, codecs of text `Segment`.
+`rmm.DeviceBuffer`; moving it is two copies. Codecs of fixed-width values make `Packed`, codecs of text `Segment`. A
+part with a dictionary (`DictPart`) has no buffers of its own, but two columns as children.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -34,6 +35,8 @@ class Part:
     Attributes
     ----------
     codec : str
+    children : tuple of Node
+        Columns that it consists of, instead of buffers; () of most parts.
     rows : int
         At least 1.
     null_count : int
@@ -48,6 +51,7 @@ class Part:
     """
 
     codec: str
+    children: tuple[Any, ...] = ()
     rows: int
     null_count: int
     table: Any
@@ -61,6 +65,15 @@ class Part:
     def nbytes(self) -> int:
         """Bytes of the two buffers. The table is not counted: parts share it."""
         return self.meta_nbytes + self.codes_nbytes
+
+    @property
+    def leaves(self) -> Iterator[Part]:
+        """The parts that have its buffers, in stored order: itself, or those of its children."""
+        yield self
+
+    def with_leaves(self, parts: Iterator[Part]) -> Part:
+        """The same part whose `leaves` are the next ones of an iterator."""
+        return next(parts)
 
     def check_buffers(self) -> None:
         """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""

@@ -186,7 +186,7 @@ class Columns(Labelled):
     @property
     def _has_dictionary(self) -> bool:
         """Whether there are distinct values to ask instead of rows."""
-        return bool(self._content.node.scopes) and not self._proxied
+        return self._content.node.coded and not self._proxied
 
     @property
     def _may_have_nan(self) -> bool:

@@ -340,7 +340,7 @@ class Groups:
             return None
         dtypes = part._dtypes(categories=False)
         interop = part._backend.interop
-        if not all(part._columns[place].node.scopes and dtypes[place] is not None for place in places):
+        if not all(part._columns[place].node.coded and dtypes[place] is not None for place in places):
             return None
         dropna, most = self._options.get("dropna", True), part._backend.most_groups
         numbers = few_groups.number_rows(part, places, dropna, most)
@@ -358,7 +358,7 @@ class Groups:
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
         dtypes = part._dtypes(categories=False)
-        coded = [place for place in places if part._columns[place].node.scopes]
+        coded = [place for place in places if part._columns[place].node.coded]
         if not coded or any(dtypes[place] is None for place in places):
             return None
         labels = part.columns

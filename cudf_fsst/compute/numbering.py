@@ -63,7 +63,7 @@ def _together(
 def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
     """Codes of a key's rows, -1 of missing ones, and how many values there are."""
     column = frame.column_at(place)
-    if column._content.node.scopes:
+    if column._content.node.coded:
         codes, values = frame._backend.interop.codes_of(column._as_categories())
         return codes, len(values)
     series = column._unlabelled(0, None)

@@ -15,7 +15,7 @@ from ..arrow_types import MOST_VALUES, needs_version_3, values_of_a_row
 from ..codecs import host
 from ..codecs.dict import cpu as dictionary
 from ..codecs.host import HostCompressor
-from ..codecs.node import Content, Node, is_strings
+from ..codecs.node import Content, Node, is_strings, of_parts
 from ..codecs.values import cpu
 from ..interop import arrow_columns, index_stream, indexes, schema
 from ..interop import pandas as interop_pandas
@@ -327,7 +327,7 @@ def _text(stored: storage.Stored) -> Loaded:
     name, dtype, notes = schema.from_bytes(stored.schema)
     stream = check_index(notes, stored.index, rows)
     kind = arrow_type(dtype)
-    node = Node(kind, rows, sum(segment.null_count for segment in segments), segments=tuple(segments))
+    node = of_parts(kind, segments)
     labels = pd.Index([name], dtype=object, tupleize_cols=False)
     content = Content(node, kind, encode_dtype(dtype))
     return Loaded("column", labels, [content], notes, [], rows, stream, dtype)

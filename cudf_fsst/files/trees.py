@@ -13,8 +13,9 @@ import pyarrow as pa
 from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
 from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
+from ..codecs.dict.part import DictPart
 from ..codecs.dict.plan import least_chars
-from ..codecs.node import Node, dictionary_of, is_strings
+from ..codecs.node import INDEX_TYPES, Node, dict_part, is_strings, of_parts
 from ..codecs.part import Packed, Part
 from ..codecs.registry import is_text
 from ..codecs.text import cpu as text
@@ -46,18 +47,27 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         "strings": None,
         "children": [],
     }
+    if node.coded:
+        described["children"] = [_described_run(run, streams) for run in node.runs]
+        described["scopes"] = [0 if isinstance(run, Node) else run.itemsize for run in node.runs]
+        return described
     texts = [number(list(some), codec) for codec, some in groupby(node.segments, lambda segment: segment.codec)]
     if texts:
         described["strings"] = texts if len(texts) > 1 else texts[0]
     described["children"] = [describe(child, streams) for child in node.children]
-    if node.scopes:
-        described["scopes"] = [0 if is_strings(scope.type) else scope.values[0][0].itemsize for scope in node.scopes]
     return described
+
+
+def _described_run(run: Node | DictPart, streams: list[Stream]) -> dict[str, Any]:
+    """JSON of one of `Node.runs`; with a dictionary it is that of a column of categories."""
+    if isinstance(run, Node):
+        return describe(run, streams)
+    return describe(run.indices, streams) | {"children": [describe(run.values, streams)]}
 
 
 def has_dictionary(node: Node) -> bool:
     """Whether there are strings with a dictionary in a node, which only version 3 can say."""
-    return bool(node.scopes) or any(map(has_dictionary, node.children))
+    return node.coded or any(map(has_dictionary, node.children))
 
 
 def _of_one_codec(parts: Sequence[Packed]) -> Sequence[Packed]:
@@ -145,7 +155,7 @@ class TreeReader:
         return tuple(parts)
 
     def node(self, stored: Any, kind: Any, where: str, *, of_scope: bool = False) -> Node:
-        """A node of this Arrow type; `of_scope`: strings with a dictionary, for `_with_chars`.
+        """A node of this Arrow type; `of_scope`: strings with a dictionary, for `_count_chars`.
 
         Raises
         ------
@@ -188,7 +198,7 @@ class TreeReader:
             raise ValueError(f"{where}: its segments do not have {rows} rows with {nulls} nulls")
         scopes = stored.get("scopes", []) if is_strings(kind) else []
         if scopes:
-            return self._scopes(stored, kind, scopes, segments, where)
+            return self._coded(stored, kind, scopes, segments, where)
         kinds = child_types(kind)
         if len(stored["children"]) != len(kinds):
             raise ValueError(f"{where}: {len(stored['children'])} children for type {kind}")
@@ -225,7 +235,7 @@ class TreeReader:
                 raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
         return tuple(part for _, parts in found for part in parts)
 
-    def _scopes(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
+    def _coded(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
         """Strings of which some have dictionaries; `scopes`: bytes of their codes, or 0."""
         if not self._dictionaries:
             raise ValueError(f"{where}: dictionaries of strings, which versions before {EXACT_VERSION} do not have")
@@ -234,37 +244,42 @@ class TreeReader:
             raise ValueError(f"{where}: scopes {scopes!r} for {len(trees)} children")
         if not any(scopes) or any(not one and not other for one, other in pairwise(scopes)):
             raise ValueError(f"{where}: scopes {scopes!r}, of which neighbours have no dictionary")
-        children = []
+        parts: list[Part] = []
         for i, (tree, size) in enumerate(zip(trees, scopes, strict=True)):
             place = f"{where}, scope {i}"
             if tree.get("scopes"):
                 raise ValueError(f"{place}: has scopes itself")
-            first, own = self._next, dictionary_of(kind, size) if size else kind
+            first, own = self._next, pa.dictionary(INDEX_TYPES[size], kind) if size else kind
             scope = self.node(tree, own, place, of_scope=size > 0)
             if not scope.rows:
                 raise ValueError(f"{place}: no rows")
-            if size and self._file is not None:
-                whole = _with_chars(self._whole(first, tree, own, place, of_scope=True), place)
-                scope = replace(scope, chars=whole.chars)
-            elif size:
-                scope = _with_chars(scope, place)
-            children.append(scope)
-        rows, nulls = sum(one.rows for one in children), sum(one.null_count for one in children)
-        if (rows, nulls) != (stored["rows"], stored["nulls"]) or rows >= 2**63:
+            if not size:
+                parts += scope.segments
+                continue
+            whole = scope if self._file is None else self._whole(first, tree, own, place, of_scope=True)
+            parts.append(replace(_dict_part(scope), chars=_count_chars(whole, place)))
+        node = of_parts(kind, parts)
+        if (node.rows, node.null_count) != (stored["rows"], stored["nulls"]) or node.rows >= 2**63:
             raise ValueError(f"{where}: its scopes do not have {stored['rows']} rows with {stored['nulls']} nulls")
-        return Node(kind, rows, nulls, children=tuple(children))
+        return node
 
 
-def _with_chars(scope: Node, where: str) -> Node:
-    """A scope with a dictionary that knows how many characters its rows have."""
-    (values,) = scope.children
-    if values.scopes or values.null_count or values.chars_nbytes < least_chars(values.rows):
+def _dict_part(coded: Node) -> DictPart:
+    """A column of categories as a part of strings, of whose characters nothing is known."""
+    (values,), (codes,) = coded.children, coded.values
+    return dict_part(values, codes, coded.validity, coded.null_count, 0)
+
+
+def _count_chars(coded: Node, where: str) -> int:
+    """How many characters the rows have, of strings that were stored as a column of categories."""
+    (values,) = coded.children
+    if values.coded or values.null_count or values.chars_nbytes < least_chars(values.rows):
         raise ValueError(f"{where}: its {values.rows} values are not different strings")
     with naming(where):
-        chars = dictionary.count_chars(scope)
+        chars = dictionary.count_chars(_dict_part(coded))
     if chars >= 2**63:
         raise ValueError(f"{where}: {chars} characters")
-    return replace(scope, chars=chars)
+    return chars
 
 
 def _with_nulls_of_values(node: Node) -> Node:
@@ -289,10 +304,11 @@ def _are_there(node: Node, rows: Any) -> Any:
     """Whether rows, in ascending order, are not null."""
     if node.null_count in (0, node.rows):
         return np.full(rows.size, not node.null_count)
-    if node.scopes:
-        cuts = np.searchsorted(rows, node.scope_edges)
-        parts = zip(node.scopes, node.scope_edges, cuts, cuts[1:], strict=False)
-        return np.concatenate([_are_there(scope, rows[a:b] - first) for scope, first, a, b in parts])
+    if node.coded:
+        cuts = np.searchsorted(rows, node.run_edges)
+        parts = zip(node.runs, node.run_edges, cuts, cuts[1:], strict=False)
+        found = [(run if isinstance(run, Node) else run.indices, first, a, b) for run, first, a, b in parts]
+        return np.concatenate([_are_there(one, rows[a:b] - first) for one, first, a, b in found])
     if node.segments:
         bits, _ = text.validity(node.segments)
         assert bits is not None

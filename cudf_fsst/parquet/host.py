@@ -260,7 +260,7 @@ def _is_text(kind: Any) -> bool:
 def _with_dictionaries(node: Node, of: Node) -> Node:
     if pa.types.is_dictionary(node.type):
         return replace(node, children=of.children)
-    if node.scopes:  # whose dictionaries are their own
+    if node.coded:  # whose dictionaries are their own
         return node
     pairs = zip(node.children, of.children, strict=True)
     return replace(node, children=tuple(_with_dictionaries(child, other) for child, other in pairs))

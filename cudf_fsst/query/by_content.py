@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from .. import automata
-from ..codecs.node import is_strings
 from .source import ColumnSource
 
 #: Methods that look at all rows first.
@@ -40,12 +39,11 @@ def witnesses(
     if column._backend.device != "cpu" or column._proxied or not _looks(column, name, args, options):
         return [], True
     nodes = [column._content.node]
-    scopes = column._content.node.scopes
-    if len(column._default_pieces()) < 2 and not scopes:
+    if len(column._default_pieces()) < 2 and not nodes[0].coded:
         return [], True
     found = [_has(column, nodes, pattern) for pattern, _ in _CONTENTS]
     rows = [row for (_, row), there in zip(_CONTENTS, found, strict=True) if there]
-    values = [scope.children[0] for scope in scopes if not is_strings(scope.type)]
+    values = [part.values for part in nodes[0].segments if part.children]
     # No row need have what a value has.
     return rows, all(
         there or not _has(column, values, pattern) for (pattern, _), there in zip(_CONTENTS, found, strict=True)

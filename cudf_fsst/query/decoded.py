@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..codecs.node import is_strings
 from ..interop import pandas as interop_pandas
 from .source import LOGGER, ColumnSource
 
@@ -39,29 +38,29 @@ def row_by_row(column: ColumnSource, name: str, ask: Callable[[Any], Any], *, ra
 
 def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: bool) -> Any:
     """The answer from the values of dictionaries; None unless all rows have one."""
-    backend, scopes = column._backend, column._content.node.scopes
+    backend, node = column._backend, column._content.node
     proxied = column._proxied and not raw
     # Of strings that are all missing, libraries make other results: they are for `in_pieces`.
-    if proxied or not scopes or any(is_strings(scope.type) for scope in scopes) or column.null_count == len(column):
+    if proxied or not node.all_coded or column.null_count == len(column):
         return None
     interop, array = backend.interop, backend.arrays
     with backend.current():
         try:
-            values = [column._series_of(one) for one in backend.read([scope.children[0] for scope in scopes])]
+            values = [column._series_of(one) for one in backend.read([part.values for part in node.segments])]
             if column.null_count:
-                missing = int(backend.as_bits(backend.validity(column._content.node)).argmin())
+                missing = int(backend.as_bits(backend.validity(node)).argmin())
                 values.append(column._unlabelled(missing, missing + 1))
         except UnicodeDecodeError:  # whose row is to be named
             return None
-        counts = [scope.children[0].rows for scope in scopes]
+        counts = [part.values.rows for part in node.segments]
         values = [some for some in values if len(some)]
         together = values[0] if len(values) == 1 else interop.concat_values(values)
         answers = ask(together)
         step = _HOST_ROWS if backend.device == "cpu" else _DEVICE_ROWS
         pieces, first = [], 0
-        for scope, count in zip(scopes, counts, strict=True):
-            for start in range(0, scope.rows, step):
-                (codes,) = backend.read([scope.numbers], start, min(start + step, scope.rows))
+        for part, count in zip(node.segments, counts, strict=True):
+            for start in range(0, part.rows, step):
+                (codes,) = backend.read([part.indices], start, min(start + step, part.rows))
                 numbers = backend.as_array(codes).view(f"<u{codes.itemsize}").astype(np.int32) + np.int32(first)
                 if codes.null_count:
                     numbers = array.where(backend.as_bits(codes).view(np.bool_), numbers, np.int32(sum(counts)))

@@ -14,41 +14,43 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..buffers import ColumnBuffers
-from ..codecs.node import Node, is_strings
+from ..codecs.dict.part import DictPart
+from ..codecs.node import Node
 from . import decoded
 from .source import LOGGER, ColumnSource
 from .text import naming_bytes
 
 #: Rows whose codes are held at a time on the host.
 _WINDOW_ROWS = 1 << 20
-#: Categories of columns that were asked for, of at most so many values: codes of each scope's values, and the dtype.
+#: Categories of columns that were asked for, of at most so many values: codes of each run's values, and the dtype.
 _MOST_KEPT = 1 << 16
 _kept: WeakKeyDictionary[Node, tuple[list[Any], Any]] = WeakKeyDictionary()
 
 
-class _Scope(NamedTuple):
+class _Run(NamedTuple):
     """Rows of which some are alike.
 
     Attributes
     ----------
     first : int
         The first one in the column.
-    node : Node
+    of : Node or DictPart
+        See `Node.runs`.
     values : Series
         Distinct values in order of first appearance.
     codes : array or None
-        Numbers of rows' values, -1 of missing ones; None: the node has them.
+        Numbers of rows' values, -1 of missing ones; None: the part has them.
     """
 
     first: int
-    node: Node
+    of: Node | DictPart
     values: Any
     codes: Any
 
 
 def to_categorical(column: ColumnSource) -> Any:
     """The column as categories: what ``column.decompress().astype("category")`` gives."""
-    if not column._content.node.scopes:
+    if not column._content.node.coded:
         with naming_bytes(column):
             return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
     LOGGER.debug("to_categorical: codes")
@@ -68,23 +70,22 @@ def categorical(column: ColumnSource) -> Any:
 def coded(column: ColumnSource) -> tuple[Any, Any]:
     """Codes of strings, some of which have a dictionary, any of missing ones, and the dtype of their categories."""
     backend, node = column._backend, column._content.node
-    plain = [is_strings(scope.type) for scope in node.scopes]
     known = _kept.get(node)
-    scopes = _scopes(column) if known is None or any(plain) else []
+    runs = _runs(column) if known is None or not node.all_coded else []
     if known is None:
         with naming_bytes(column):
-            numbers, dtype = backend.interop.categories(_together(column, scopes))
-        ends = np.cumsum([0, *(len(scope.values) for scope in scopes)]).tolist()
+            numbers, dtype = backend.interop.categories(_together(column, runs))
+        ends = np.cumsum([0, *(len(run.values) for run in runs)]).tolist()
         known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
         if len(numbers) <= _MOST_KEPT:
             _kept[node] = known
     tables, dtype = known
     pieces = []
-    for place, (one, table) in enumerate(zip(node.scopes, tables, strict=True)):
+    for place, (one, table) in enumerate(zip(node.runs, tables, strict=True)):
         if not table.size:  # nulls alone
             pieces.append(backend.arrays.full(one.rows, -1, table.dtype))
-        elif plain[place]:
-            pieces.append(table[scopes[place].codes])
+        elif isinstance(one, Node):
+            pieces.append(table[runs[place].codes])
         else:
             pieces.append(backend.remap(one, table))
     return pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces), dtype
@@ -92,12 +93,12 @@ def coded(column: ColumnSource) -> tuple[Any, Any]:
 
 def unique(column: ColumnSource) -> Any:
     """Distinct values in order of first appearance: what ``column.decompress().unique()`` gives."""
-    scopes = _scopes(column)
-    if not scopes:
+    runs = _runs(column)
+    if not runs:
         return decoded.as_a_whole(column, "unique", lambda series: series.unique())
     LOGGER.debug("unique: codes")
     with column._backend.current():
-        found = _together(column, scopes, missing=True).unique()
+        found = _together(column, runs, missing=True).unique()
     return column._out(found)
 
 
@@ -110,25 +111,25 @@ def distinct_values(column: ColumnSource, *, missing: bool) -> Any:
         A missing value, where the column has one, is among them.
     """
     with column._backend.current():
-        return _together(column, _scopes(column), missing=missing)
+        return _together(column, _runs(column), missing=missing)
 
 
 def nunique(column: ColumnSource, dropna: bool = True) -> int:
     """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
-    scopes = _scopes(column)
-    if not scopes:
+    runs = _runs(column)
+    if not runs:
         found: int = decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
         return found
     LOGGER.debug("nunique: codes")
     with column._backend.current():
-        return int(_together(column, scopes).nunique()) + (not dropna and column.null_count > 0)
+        return int(_together(column, runs).nunique()) + (not dropna and column.null_count > 0)
 
 
 def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: bool, bins: Any, dropna: bool) -> Any:
     """How often each value is there: what ``column.decompress().value_counts(...)`` gives."""
     options = {"normalize": normalize, "sort": sort, "ascending": ascending}
-    scopes = _scopes(column) if bins is None else []
-    if not scopes:
+    runs = _runs(column) if bins is None else []
+    if not runs:
         return decoded.as_a_whole(
             column, "value_counts", lambda series: series.value_counts(bins=bins, dropna=dropna, **options)
         )
@@ -136,30 +137,30 @@ def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: b
     backend = column._backend
     array = backend.arrays
     with backend.current():
-        values = _together(column, scopes, missing=not dropna)
-        if len(scopes) == 1:
-            numbers, count = array.arange(len(scopes[0].values)), len(scopes[0].values)
-        else:  # the same values in several scopes
-            numbers, found = backend.interop.factorized(_together(column, scopes))
+        values = _together(column, runs, missing=not dropna)
+        if len(runs) == 1:
+            numbers, count = array.arange(len(runs[0].values)), len(runs[0].values)
+        else:  # the same values in several runs
+            numbers, found = backend.interop.factorized(_together(column, runs))
             count = len(found)
         counts = array.zeros(count, np.int64)
         at = 0
-        for scope in scopes:
-            own = numbers[at : at + len(scope.values)]
-            at += len(scope.values)
-            # Every value of a scope is there once, so no two of these are added to the same number.
+        for run in runs:
+            own = numbers[at : at + len(run.values)]
+            at += len(run.values)
+            # Every value of a run is there once, so no two of these are added to the same number.
             if not own.size:  # nulls alone
                 continue
-            made = backend.count(scope.node) if scope.codes is None else None
+            made = None if isinstance(run.of, Node) else backend.count(run.of)
             if made is not None:
                 counts[own] += made
                 continue
-            for _, codes, valid in _codes(column, scope):
+            for _, codes, valid in _codes(column, run):
                 some = codes if valid is None else codes[valid]
                 if some.size:
                     counts[own] += array.bincount(some, minlength=own.size)
         # In the order of the values, of which a missing one has its own count.
-        if len(scopes) > 1:
+        if len(runs) > 1:
             values = backend.interop.distinct(values)
             # They are in the order of the numbers, but for a missing one, which has the last count.
             missing = array.asarray(backend.interop.row_values(values.isna()))
@@ -172,53 +173,53 @@ def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: b
         return column._out(backend.interop.counted(values, counts, **options))
 
 
-def _scopes(column: ColumnSource) -> list[_Scope]:
+def _runs(column: ColumnSource) -> list[_Run]:
     """What a column of strings consists of; none unless some of it has a dictionary."""
     backend = column._backend
-    found: list[_Scope] = []
+    found: list[_Run] = []
     first = 0
     with backend.current():
-        for node in column._content.node.scopes:
-            if is_strings(node.type):
-                series = column._unlabelled(first, first + node.rows)
+        for run in column._content.node.runs if column._content.node.coded else ():
+            if isinstance(run, Node):
+                series = column._unlabelled(first, first + run.rows)
                 codes, values = backend.interop.factorized(series)
-                found.append(_Scope(first, node, values, codes))
+                found.append(_Run(first, run, values, codes))
             else:
-                (values,) = backend.read([node.children[0]])
-                found.append(_Scope(first, node, column._series_of(values), None))
-            first += node.rows
+                (values,) = backend.read([run.values])
+                found.append(_Run(first, run, column._series_of(values), None))
+            first += run.rows
     return found
 
 
-def _codes(column: ColumnSource, scope: _Scope) -> Iterator[tuple[int, Any, Any]]:
-    """Codes of a scope's rows, some at a time: their first row, and which of them are not missing, or None."""
-    backend, rows = column._backend, scope.node.rows
-    if scope.codes is not None:
-        valid = scope.codes >= 0
-        yield scope.first, scope.codes, valid
+def _codes(column: ColumnSource, run: _Run) -> Iterator[tuple[int, Any, Any]]:
+    """Codes of a run's rows, some at a time: their first row, and which of them are not missing, or None."""
+    backend, rows = column._backend, run.of.rows
+    if isinstance(run.of, Node):
+        valid = run.codes >= 0
+        yield run.first, run.codes, valid
         return
     step = _WINDOW_ROWS if backend.device == "cpu" else rows
     for start in range(0, rows, step):
-        found = backend.read([scope.node.numbers], start, min(start + step, rows))[0]
+        found = backend.read([run.of.indices], start, min(start + step, rows))[0]
         valid = backend.as_bits(found).view(np.bool_) if found.null_count else None
-        yield scope.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
+        yield run.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
 
 
-def _together(column: ColumnSource, scopes: list[_Scope], *, missing: bool = False) -> Any:
-    """Distinct values of all scopes, one after another; with the first missing value where that is."""
+def _together(column: ColumnSource, runs: list[_Run], *, missing: bool = False) -> Any:
+    """Distinct values of all runs, one after another; with the first missing value where that is."""
     interop = column._backend.interop
     at = _first_missing(column) if missing and column.null_count else -1
     pieces = []
-    for scope in scopes:
-        if not scope.first <= at < scope.first + scope.node.rows:
-            pieces.append(scope.values)
+    for run in runs:
+        if not run.first <= at < run.first + run.of.rows:
+            pieces.append(run.values)
             continue
         before = 0  # values that are there before the missing one
-        for first, codes, valid in _codes(column, scope):
+        for first, codes, valid in _codes(column, run):
             some = codes[: max(0, at - first)]
             some = some if valid is None else some[valid[: some.size]]
             before = max(before, int(some.max()) + 1 if some.size else 0)
-        pieces += [scope.values.iloc[:before], column._unlabelled(at, at + 1), scope.values.iloc[before:]]
+        pieces += [run.values.iloc[:before], column._unlabelled(at, at + 1), run.values.iloc[before:]]
     pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
     return pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
 

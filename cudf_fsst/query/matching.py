@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from .. import automata, selection
-from ..codecs.node import is_strings
 from ..interop.pandas import is_object
 from .meaning import meaning_of
 from .source import LOGGER, ColumnSource
@@ -52,8 +51,7 @@ def answer(
     rows, backend = len(column), column._backend
     if name not in _PARAMETERS or backend.device != "cpu" or column._proxied or column.null_count == rows:
         return None
-    scopes = column._content.node.scopes
-    if name != "extract" and scopes and not any(is_strings(scope.type) for scope in scopes):
+    if name != "extract" and column._content.node.all_coded:
         return None  # distinct values are asked
     machine = _machine(column, name, args, options)
     if machine is None or (has_python_strings(column.dtype) and not is_text(column)):

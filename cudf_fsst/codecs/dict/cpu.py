@@ -19,8 +19,8 @@ from ...naming import What
 from ...workers import map_items, num_threads
 from ..bitmap import put, rebased
 from ..chosen import Selected, numbers_of, parts_of, shares_of
-from ..node import Node, dictionary_of, is_strings, of_scopes, of_validity
-from ..part import Packed
+from ..node import Node, dict_part, of_parts, of_validity
+from ..part import Packed, Part
 from ..registry import DICTIONARIES, is_text
 from ..text import cpu as text
 from ..text import plan as strings_plan
@@ -32,6 +32,7 @@ from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import few, plan
 from .few import Few
+from .part import DictPart
 
 #: Rows that a thread looks at before what it found is put together with what others did.
 _CHUNK_ROWS = 2**18
@@ -293,18 +294,15 @@ def compress(
     """
     of_text, named = codecs_of(codec, table, options.get("level", "default")), codec == DICTIONARIES.NAME
     if is_text(codec) or table is not None or not plan.eligible(strings.rows, named=named):
-        segments = text.compress(strings, *of_text, table=table, **options)
-        return Node(kind, strings.rows, sum(part.null_count for part in segments), segments=tuple(segments))
+        return of_parts(kind, text.compress(strings, *of_text, table=table, **options))
     strings = text.checked(strings)
     strings.chars = np.ascontiguousarray(strings.chars)
-    scopes: list[Node] = []
+    parts: list[Part] = []
     plain: list[text.Scope] = []
 
     def end_plain() -> None:
         if plain:
-            segments = text.encode(strings, plain, of_text, **options)
-            rows, nulls = sum(part.rows for part in segments), sum(part.null_count for part in segments)
-            scopes.append(Node(kind, rows, nulls, segments=tuple(segments)))
+            parts.extend(text.encode(strings, plain, of_text, **options))
             plain.clear()
 
     for scope in text.scopes_of(strings.offsets):
@@ -313,9 +311,9 @@ def compress(
             plain.append(scope)
         else:
             end_plain()
-            scopes.append(found)
+            parts.append(found)
     end_plain()
-    return of_scopes(kind, scopes)
+    return of_parts(kind, parts)
 
 
 def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
@@ -337,7 +335,7 @@ def compress_coded(
     if is_text(codec) or not plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
         return None
     found = _scope(coded, kind, named, what, options)
-    return None if found is None else of_scopes(kind, [found])
+    return None if found is None else of_parts(kind, [found])
 
 
 def _is_one_scope(chars: int) -> bool:
@@ -346,8 +344,8 @@ def _is_one_scope(chars: int) -> bool:
 
 def _scope(
     strings: HostStrings | DictionaryRows, kind: Any, named: bool, what: What, options: dict[str, Any]
-) -> Node | None:
-    """A scope with a dictionary, or None where FSST alone is better."""
+) -> DictPart | None:
+    """The part of a scope with a dictionary, or None where a codec of text alone is better."""
     rows = strings.rows
     distinct: Callable[[int], Distinct | _CodedDistinct]
     if isinstance(strings, DictionaryRows):
@@ -366,7 +364,6 @@ def _scope(
     if not plan.accepts(rows, chars, sizes.size, int(sizes.sum()), named=named):
         return None
     values = found.values()
-    itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
     for first, last in cut(0, rows, plan.PIECE_CODES):
         piece = found.codes(first, last)
@@ -377,8 +374,8 @@ def _scope(
     if strings.validity is not None:
         bits = rebased(strings.validity, strings.validity_offset, rows)
         validity = fixed.compress(bits, what=of_validity(what))
-    own = Node(kind, values.rows, 0, segments=tuple(text.compress(values, codec_of(), **options)))
-    return Node(dictionary_of(kind, itemsize), rows, strings.null_count, validity, (tuple(codes),), (), (own,), chars)
+    own = of_parts(kind, text.compress(values, codec_of(), **options))
+    return dict_part(own, tuple(codes), validity, strings.null_count, chars)
 
 
 # --- decoding -------------------------------------------------------------------------------------------------------
@@ -393,45 +390,45 @@ class _Values(NamedTuple):
     longest: int = 0
 
 
-def _values(scope: Node) -> _Values:
-    found = text.read(scope.children[0].segments, edges=scope.children[0].segment_edges)
+def _values(part: DictPart) -> _Values:
+    found = text.read(part.values.segments, edges=part.values.segment_edges)
     offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
     sizes = offsets[1:] - offsets[:-1]
     return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
 
 
-def bits_of(scope: Node, first: int, last: int) -> npt.NDArray[np.uint8]:
+def bits_of(part: DictPart, first: int, last: int) -> npt.NDArray[np.uint8]:
     """The validity of rows, from bit 0; () without nulls."""
-    if not scope.validity:
+    indices = part.indices
+    if not indices.validity:
         return _NONE
-    bits = fixed.read(scope.validity, 1, first // 8, -(-last // 8), edges=scope.validity_edges)
+    bits = fixed.read(indices.validity, 1, first // 8, -(-last // 8), edges=indices.validity_edges)
     return rebased(bits, first % 8, last - first)
 
 
-def codes_of(scope: Node, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
-    """Codes of rows of a scope with a dictionary; those of null rows mean nothing."""
-    (parts,), (edges,) = scope.values, scope.values_edges
-    return fixed.read(parts, parts[0].itemsize, first, scope.rows if last is None else last, edges=edges)
+def codes_of(part: DictPart, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
+    """Codes of rows; those of null rows mean nothing."""
+    (parts,), (edges,) = part.indices.values, part.indices.values_edges
+    return fixed.read(parts, part.itemsize, first, part.rows if last is None else last, edges=edges)
 
 
-def few_of(scope: Node) -> Few | None:
-    """The values of a scope with a dictionary where they are a few short ones: decoded once, and kept with them."""
-    (values,) = scope.children
-    segments = values.segments
+def few_of(part: DictPart) -> Few | None:
+    """The values where they are a few short ones: decoded once, and kept with them."""
+    segments = part.values.segments
     assert isinstance(segments, Segments)
-    if segments.few is None and few.may_be(values):
+    if segments.few is None and few.may_be(part.values):
         segments.few = Few(text.read(segments))
     kept: Few | None = segments.few
     return kept
 
 
-def look_up(scope: Node, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
     """Write the answer of every row's value; of null rows it means nothing."""
     if not answers.size:  # nulls alone
         out[:] = 0
         return
-    for first, last in cut(0, scope.rows, _WINDOW_ROWS):
-        codes, work = codes_of(scope, first, last), []
+    for first, last in cut(0, part.rows, _WINDOW_ROWS):
+        codes, work = codes_of(part, first, last), []
         for a, b in cut(0, last - first, _STEP_ROWS):
             work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
         if not all(run(work, last - first, 0)):
@@ -452,8 +449,8 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
     return found
 
 
-def count_chars(scope: Node) -> int:
-    """Bytes of the strings of a scope's rows, from its codes alone.
+def count_chars(part: DictPart) -> int:
+    """Bytes of the strings of a part's rows, from its codes alone.
 
     Raises
     ------
@@ -461,16 +458,16 @@ def count_chars(scope: Node) -> int:
         A code has no value. Or codes do not number the values of rows that are not null by first appearance, all of
         them.
     """
-    sizes = text.row_ends(scope.children[0].segments)
+    sizes = text.row_ends(part.values.segments)
     sizes[1:] -= sizes[:-1].copy()
 
     def look(window: tuple[int, int]) -> tuple[int, int, int]:
-        return kernels.look(codes_of(scope, *window), bits_of(scope, *window), sizes)
+        return kernels.look(codes_of(part, *window), bits_of(part, *window), sizes)
 
-    windows = cut(0, scope.rows, _CHECKED_ROWS)
+    windows = cut(0, part.rows, _CHECKED_ROWS)
     found = map_items(look, windows)
     largest = max((largest for largest, _, _ in found), default=-1)
-    if scope.null_count < scope.rows and largest >= sizes.size:
+    if part.null_count < part.rows and largest >= sizes.size:
         raise ValueError(f"code {largest} of {sizes.size} categories")
     # Codes of a window are of values that were seen, unless one is larger than all before. Few windows have such.
     seen = 0
@@ -482,7 +479,7 @@ def count_chars(scope: Node) -> int:
 
     def are_in_order(window: tuple[int, int], number: int, end: int) -> bool:
         for some in cut(*window, _STEP_ROWS):
-            number = kernels.first_seen(codes_of(scope, *some), bits_of(scope, *some), number)
+            number = kernels.first_seen(codes_of(part, *some), bits_of(part, *some), number)
             if number < 0 or number == end:  # what follows is of values that were seen
                 break
         return number == end
@@ -531,38 +528,41 @@ def _expand(
 
 
 def read(node: Node, start: int, stop: int) -> HostStrings:
-    """Rows `start` to ``stop - 1`` of strings with scopes, as `text.cpu.read` gives them.
+    """Rows `start` to ``stop - 1`` of strings of which some have dictionaries, as `text.cpu.read` gives them.
 
     Raises
     ------
     ValueError
         A part is damaged.
     """
-    shares = []
-    for number in range(*parts_of(node.scope_edges, start, stop)):
-        scope, base = node.scopes[number], int(node.scope_edges[number])
-        shares.append((scope, max(start - base, 0), min(stop - base, scope.rows)))
-    if len(shares) == 1 and is_strings(shares[0][0].type):
-        scope, first, last = shares[0]
-        return text.read(scope.segments, first, last, edges=scope.segment_edges)
-    made = [_made(scope, first, last) for scope, first, last in shares]
+    made: list[_Made] = []
+    numbers = range(*parts_of(node.run_edges, start, stop))
+    for number in numbers:
+        one, base = node.runs[number], int(node.run_edges[number])
+        first, last = max(start - base, 0), min(stop - base, one.rows)
+        if isinstance(one, DictPart):
+            made.append(_Coded(one, first, last))
+        elif len(numbers) == 1:
+            return text.read(one.segments, first, last, edges=one.segment_edges)
+        else:
+            made.append(_Plain(one, first, last))
     total = sum(one.chars for one in made)
     chars, offsets = np.empty(total, np.uint8), np.zeros(stop - start + 1, text.offset_dtype(total))
     bitmap = np.zeros(-(-(stop - start) // 8), np.uint8)
     row = position = nulls = 0
-    for one in made:
-        bits, some = one.write(position, offsets[row + 1 : row + 1 + one.rows], chars)
+    for some in made:
+        bits, count = some.write(position, offsets[row + 1 : row + 1 + some.rows], chars)
         if bits is None:
-            bits = rebased(np.full(-(-one.rows // 8), 255, np.uint8), 0, one.rows)
+            bits = rebased(np.full(-(-some.rows // 8), 255, np.uint8), 0, some.rows)
         put(bitmap, row, bits)
-        nulls += some
-        row += one.rows
-        position += one.chars
+        nulls += count
+        row += some.rows
+        position += some.chars
     return HostStrings(stop - start, chars, offsets, bitmap if nulls else None, 0, nulls)
 
 
 class _Made(ABC):
-    """Rows of a scope that are about to be written: how many, how many characters, and how."""
+    """Rows of a run that are about to be written: how many, how many characters, and how."""
 
     def __init__(self, rows: int) -> None:
         self.rows, self.chars = rows, 0
@@ -572,12 +572,12 @@ class _Made(ABC):
         """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
 
 
-class _PlainScope(_Made):
-    """Rows of a scope without a dictionary."""
+class _Plain(_Made):
+    """Rows without a dictionary."""
 
-    def __init__(self, scope: Node, first: int, last: int) -> None:
+    def __init__(self, run: Node, first: int, last: int) -> None:
         super().__init__(last - first)
-        self._found = text.read(scope.segments, first, last, edges=scope.segment_edges)
+        self._found = text.read(run.segments, first, last, edges=run.segment_edges)
         self.chars = self._found.chars.size
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
@@ -588,22 +588,22 @@ class _PlainScope(_Made):
 
 
 class _Coded(_Made):
-    """Rows of a scope with a dictionary, a window of codes at a time."""
+    """Rows with a dictionary, a window of codes at a time."""
 
-    def __init__(self, scope: Node, first: int, last: int) -> None:
+    def __init__(self, part: DictPart, first: int, last: int) -> None:
         super().__init__(last - first)
-        self._scope, self._first, self._values = scope, first, _values(scope)
+        self._part, self._first, self._values = part, first, _values(part)
         self._windows = cut(first, last, _WINDOW_ROWS)
         self._held: Any = None
-        if first == 0 and last == scope.rows:
-            self.chars = scope.chars
+        if first == 0 and last == part.rows:
+            self.chars = part.chars
             return
         for window in self._windows:
             self._held = self._codes(window)
             self.chars += sum(self._held[2])
 
     def _codes(self, window: tuple[int, int]) -> tuple[Any, Any, list[int]]:
-        codes, bits = codes_of(self._scope, *window), bits_of(self._scope, *window)
+        codes, bits = codes_of(self._part, *window), bits_of(self._part, *window)
         return codes, bits, _lengths(codes, bits, self._values)
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
@@ -614,38 +614,34 @@ class _Coded(_Made):
             end = _expand(codes, bits, self._values, lengths, end, offsets[a - self._first : b - self._first], chars)
         if end != position + self.chars:
             raise damaged()
-        found = bits_of(self._scope, self._first, self._first + self.rows)
+        found = bits_of(self._part, self._first, self._first + self.rows)
         if not found.size:
             return None, 0
         return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
 
 
-def _made(scope: Node, first: int, last: int) -> _Made:
-    return _PlainScope(scope, first, last) if is_strings(scope.type) else _Coded(scope, first, last)
-
-
 def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
-    """The validity bitmap of all rows of strings with scopes, or None where there are no nulls, and how many."""
+    """The validity bitmap of all rows of strings, or None where there are no nulls, and how many."""
     if not node.null_count:
         return None, 0
     bitmap = np.zeros(-(-node.rows // 8), np.uint8)
     row = 0
-    for scope in node.scopes:
-        if is_strings(scope.type):
-            bits, _ = text.validity(scope.segments)
+    for one in node.runs:
+        if isinstance(one, Node):
+            bits, _ = text.validity(one.segments)
         else:
-            bits = bits_of(scope, 0, scope.rows) if scope.validity else None
+            bits = bits_of(one, 0, one.rows) if one.null_count else None
         if bits is None:
-            bits = rebased(np.full(-(-scope.rows // 8), 255, np.uint8), 0, scope.rows)
+            bits = rebased(np.full(-(-one.rows // 8), 255, np.uint8), 0, one.rows)
         put(bitmap, row, bits)
-        row += scope.rows
+        row += one.rows
     return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
 
 
 def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostStrings:
-    """Rows of strings with scopes, in any order, repeated or not, each of which is there."""
-    if len(node.scopes) == 1:
-        return _taken(node.scopes[0], rows, room)
+    """Rows of strings of which some have dictionaries, in any order, repeated or not, each of which is there."""
+    if len(node.runs) == 1:
+        return _taken(node.runs[0], rows, room)
     rows = numbers_of(rows)
     if not rows.size:
         return read(node, 0, 0)
@@ -655,8 +651,8 @@ def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostSt
         places = np.argsort(rows, kind="stable")
         order = rows[places]
     found = [
-        _taken(node.scopes[number], order[first:last] - int(node.scope_edges[number]), room)
-        for number, first, last in shares_of(order, node.scope_edges)
+        _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), room)
+        for number, first, last in shares_of(order, node.run_edges)
     ]
     made = found[0] if len(found) == 1 else joined(found)
     if not places.size:
@@ -666,21 +662,21 @@ def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostSt
     return text.gather(made, back)
 
 
-def _taken(scope: Node, wanted: Selected, room: int) -> HostStrings:
-    if is_strings(scope.type):
-        return text.take(scope.segments, wanted, edges=scope.segment_edges, room=room)
-    (parts,), (edges,) = scope.values, scope.values_edges
-    codes = fixed.take(parts, parts[0].itemsize, wanted, edges=edges, room=room).astype(np.int64)
+def _taken(run: Node | DictPart, wanted: Selected, room: int) -> HostStrings:
+    if isinstance(run, Node):
+        return text.take(run.segments, wanted, edges=run.segment_edges, room=room)
+    indices, own = run.children
+    (parts,), (edges,) = indices.values, indices.values_edges
+    codes = fixed.take(parts, run.itemsize, wanted, edges=edges, room=room).astype(np.int64)
     count, bits, nulls = codes.size, None, 0
     if not count:
         return HostStrings(0, _NONE, np.zeros(1, np.int32))
-    if scope.validity:
-        bits = fixed.take_bits(scope.validity, wanted, edges=scope.validity_edges)
+    if indices.validity:
+        bits = fixed.take_bits(indices.validity, wanted, edges=indices.validity_edges)
         valid = np.unpackbits(bits, count=count, bitorder="little")
         nulls = count - int(np.count_nonzero(valid))
         bits = bits if nulls else None
         codes[valid == 0] = 0
-    own = scope.children[0]
     if nulls == count:
         return HostStrings(count, _NONE, np.zeros(count + 1, np.int32), bits, 0, nulls)
     if int(codes.max()) >= own.rows:

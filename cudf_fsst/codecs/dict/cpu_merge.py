@@ -1,4 +1,4 @@
-"""Scopes with dictionaries that become one, on the host: values once each, codes renumbered."""
+"""Parts with dictionaries that become one, on the host: values once each, codes renumbered."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from ..node import Node, dictionary_of, is_strings, of_validity
-from ..part import Packed
+from ..node import dict_part, of_parts, of_validity
+from ..part import Packed, Part
 from ..registry import of_text
 from ..text import cpu as text
 from ..text.choose import codec_of
@@ -22,6 +22,7 @@ from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import plan
 from .cpu import Codes, ValueTable, bits_of, codes_of, damaged, joined
+from .part import DictPart
 
 #: Characters of values that are decoded together.
 _VALUES_NBYTES = 2**26
@@ -29,86 +30,85 @@ _STEP_ROWS = 2**16
 
 
 class Member(NamedTuple):
-    """A scope, and the number of each of its values among those of all."""
+    """A part, and the number of each of its values among those of all."""
 
-    scope: Node
+    part: DictPart
     numbers: Codes
 
 
-def merge(scopes: Sequence[Node]) -> list[Node]:
-    """Consecutive scopes of a column; neighbours with dictionaries are one where that is smaller (`plan.merges`).
+def merge(parts: Sequence[Part]) -> list[Part]:
+    """Consecutive parts of a column; neighbours with dictionaries are one where that is smaller (`plan.merges`).
 
     Raises
     ------
     ValueError
         A part is damaged.
     """
-    found: list[Node] = []
-    for plain, some in groupby(scopes, lambda scope: is_strings(scope.type)):
-        one = list(some)
-        found += one if plain else _merged(one)
+    found: list[Part] = []
+    for coded, group in groupby(parts, lambda part: isinstance(part, DictPart)):
+        some = list(group)
+        found += _merged(some) if coded else some
     return found
 
 
-def _merged(scopes: list[Node]) -> list[Node]:
-    found: list[Node] = []
-    while scopes:
-        members, values = together(scopes)
-        found.append(_one(members, values) if len(members) > 1 else scopes[0])
-        scopes = scopes[len(members) :]
+def _merged(parts: list[Any]) -> list[Part]:
+    found: list[Part] = []
+    while parts:
+        members, values = together(parts)
+        found.append(_one(members, values) if len(members) > 1 else parts[0])
+        parts = parts[len(members) :]
     return found
 
 
-def _size(scope: Node) -> plan.Size:
-    return plan.Size(scope.rows, scope.children[0].rows, scope.children[0].chars_nbytes)
+def _size(part: DictPart) -> plan.Size:
+    return plan.Size(part.rows, part.values.rows, part.values.chars_nbytes)
 
 
-def together(scopes: Sequence[Node]) -> tuple[list[Member], HostStrings]:
-    """The scopes from the first one on that become one, at least that one, and their values.
+def together(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
+    """The parts from the first one on that become one, at least that one, and their values.
 
-    Of their parts only those of their values are read.
+    Nothing but their values is read.
     """
-    first = scopes[0]
+    first = parts[0]
     size, chars = _size(first), first.chars
     members = [Member(first, np.arange(size.values, dtype=np.uint32))]
-    values = text.read(first.children[0].segments)
-    while len(members) < len(scopes):
-        batch, nbytes = list[Node](), 0
-        for scope in scopes[len(members) :]:
-            nbytes += scope.children[0].chars_nbytes
+    values = text.read(first.values.segments)
+    while len(members) < len(parts):
+        batch, nbytes = list[DictPart](), 0
+        for part in parts[len(members) :]:
+            nbytes += part.values.chars_nbytes
             if batch and nbytes > _VALUES_NBYTES:
                 break
-            batch.append(scope)
-        strings = joined([values, *(text.read(scope.children[0].segments) for scope in batch)])
+            batch.append(part)
+        strings = joined([values, *(text.read(part.values.segments) for part in batch)])
         table, sizes = ValueTable(strings), np.diff(strings.offsets.astype(np.int64))
         table.insert(0, values.rows, strings.rows + 1)
-        ends = np.cumsum([values.rows, *(scope.children[0].rows for scope in batch)]).tolist()
-        for scope, (start, stop) in zip(batch, pairwise(ends), strict=True):
+        ends = np.cumsum([values.rows, *(part.values.rows for part in batch)]).tolist()
+        for part, (start, stop) in zip(batch, pairwise(ends), strict=True):
             numbers = table.insert(start, stop, strings.rows + 1)
             assert numbers is not None
             more = int(sizes[table.firsts[size.values :]].sum())
-            union = plan.Size(size.rows + scope.rows, table.count, size.chars + more)
-            if not plan.merges(size, _size(scope), union.rows, chars + scope.chars, union):
+            union = plan.Size(size.rows + part.rows, table.count, size.chars + more)
+            if not plan.merges(size, _size(part), union.rows, chars + part.chars, union):
                 return members, text.gather(strings, table.firsts[: size.values])
-            members.append(Member(scope, numbers))
-            size, chars = union, chars + scope.chars
+            members.append(Member(part, numbers))
+            size, chars = union, chars + part.chars
         values = text.gather(strings, table.firsts)
     return members, values
 
 
-def _one(members: Sequence[Member], values: HostStrings) -> Node:
-    """The scope that some become."""
-    first = members[0].scope
-    rows, nulls = sum(one.scope.rows for one in members), sum(one.scope.null_count for one in members)
-    edges = np.cumsum([0, *(one.scope.rows for one in members)]).tolist()
+def _one(members: Sequence[Member], values: HostStrings) -> DictPart:
+    """The part that some become."""
+    rows, nulls = sum(one.part.rows for one in members), sum(one.part.null_count for one in members)
+    edges = np.cumsum([0, *(one.part.rows for one in members)]).tolist()
     validity: tuple[Packed, ...] = ()
     bitmap: npt.NDArray[np.uint8] | None = None
     if nulls:
         bitmap = np.zeros(-(-rows // 8), np.uint8)
         for one, start in zip(members, edges, strict=False):
-            bits = bits_of(one.scope, 0, one.scope.rows)
+            bits = bits_of(one.part, 0, one.part.rows)
             if not bits.size:  # no nulls
-                bits = rebased(np.full(-(-one.scope.rows // 8), 255, np.uint8), 0, one.scope.rows)
+                bits = rebased(np.full(-(-one.part.rows // 8), 255, np.uint8), 0, one.part.rows)
             put(bitmap, start, bits)
         validity = fixed.compress(bitmap, what=of_validity(None))
     itemsize = plan.itemsize(values.rows)
@@ -120,21 +120,20 @@ def _one(members: Sequence[Member], values: HostStrings) -> Node:
             if a < b:
                 _renumber(one, a - begin, b - begin, piece[a - start : b - start])
         codes += fixed.compress(piece if bitmap is None else fixed.fill_nulls(piece, bitmap, start), choice=plan.CODES)
-    own = first.children[0]
+    own = members[0].part.values
     if own.rows < values.rows:
         sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
         codec = of_text(own.segments[0].codec) if own.segments else codec_of()
-        own = Node(own.type, values.rows, 0, segments=tuple(text.compress(values, codec, **sizes)))
-    chars = sum(one.scope.chars for one in members)
-    return Node(dictionary_of(own.type, itemsize), rows, nulls, validity, (tuple(codes),), (), (own,), chars)
+        own = of_parts(own.type, text.compress(values, codec, **sizes))
+    return dict_part(own, tuple(codes), validity, nulls, sum(one.part.chars for one in members))
 
 
 def _renumber(member: Member, first: int, last: int, out: Codes) -> None:
-    """Write codes of rows `first` to ``last - 1`` of a scope."""
+    """Write codes of rows `first` to ``last - 1`` of a part."""
     if not member.numbers.size:  # nulls alone
         out[:] = 0
         return
-    codes, numbers = codes_of(member.scope, first, last), member.numbers.astype(out.dtype)
+    codes, numbers = codes_of(member.part, first, last), member.numbers.astype(out.dtype)
     work = [partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in cut(0, last - first, _STEP_ROWS)]
     if not all(run(work, last - first, 0)):
         raise damaged()

@@ -16,7 +16,8 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ..fsst import cuda_compress as fsst
-from ..node import Node, Parts, dictionary_of, of_scopes
+from ..node import Node, Parts, dict_part, of_parts
+from ..part import Part
 from ..scratch import scratch_limit
 from ..task import ColumnTask
 from ..text.segment import Segment
@@ -313,30 +314,26 @@ def plain_tasks(columns: Sequence[DictColumn]) -> list[fsst.TextTask]:
 def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> Generator[Node, None, None]:
     """The nodes of columns; `plain`: what has become of `plain_tasks`."""
     for column in columns:
-        kind, rows = column.task.column.type, column.task.strings.rows
+        kind = column.task.column.type
         if not column.dictionaries:
-            segments = tuple(next(plain))
-            yield Node(kind, rows, column.task.strings.null_count, segments=segments)
+            yield of_parts(kind, next(plain))
             continue
         rest = iter(() if len(column.dictionaries) == len(column.scopes) else next(plain))
-        scopes = []
+        parts: list[Part] = []
         for number, found in enumerate(column.scopes):
             scope = column.dictionaries.get(number)
             if scope is None:
-                scopes.append(_plain_scope(kind, found.rows, rest))
+                parts += _of_rows(found.rows, rest)
                 continue
-            own = Node(kind, scope.values, 0, segments=tuple(scope.segments))
+            own = of_parts(kind, scope.segments)
             cuda_read.know_longest(own, scope.longest)
-            type_ = dictionary_of(kind, plan.itemsize(scope.values))
-            scopes.append(
-                Node(type_, found.rows, scope.null_count, scope.validity, (scope.codes,), (), (own,), found.chars)
-            )
-        yield of_scopes(kind, scopes)
+            parts.append(dict_part(own, scope.codes, scope.validity, scope.null_count, found.chars))
+        yield of_parts(kind, parts)
 
 
-def _plain_scope(kind: Any, rows: int, segments: Iterator[Segment]) -> Node:
+def _of_rows(rows: int, segments: Iterator[Segment]) -> Iterator[Segment]:
     """The next segments, which have so many rows."""
-    own: list[Segment] = []
-    while sum(segment.rows for segment in own) < rows:
-        own.append(next(segments))
-    return Node(kind, rows, sum(segment.null_count for segment in own), segments=tuple(own))
+    while rows > 0:
+        segment = next(segments)
+        rows -= segment.rows
+        yield segment

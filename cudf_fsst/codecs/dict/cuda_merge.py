@@ -1,4 +1,4 @@
-"""Scopes with dictionaries that become one, in GPU memory: the bytes of `cpu_merge.merge`.
+"""Parts with dictionaries that become one, in GPU memory: the bytes of `cpu_merge.merge`.
 
 Values are few, so the host decides and numbers them. Codes stay on the GPU, where they are renumbered and packed.
 """
@@ -6,6 +6,7 @@ Values are few, so the host decides and numbers them. Codes stay on the GPU, whe
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Any
 
@@ -17,56 +18,50 @@ from ...device.memory import Lane
 from ...device.transfer import to_host
 from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
-from ..node import Node, Parts, dictionary_of, is_strings, of_scopes, of_validity
+from ..node import Node, Parts, dict_part, of_parts, of_validity
+from ..part import Part
 from ..values import cuda as fixed
 from . import cpu_merge, cuda_pack, cuda_read, plan
+from .part import DictPart
 
 #: Bytes for codes on their way.
 _ROOM = 48 << 20
 
 
-def merge(scopes: Sequence[Node], *, lane: Lane) -> list[Node]:
-    """Consecutive scopes of a column; neighbours with dictionaries are one where that is smaller.
+def merge(parts: Sequence[Part], *, lane: Lane) -> list[Part]:
+    """Consecutive parts of a column; neighbours with dictionaries are one where that is smaller.
 
     Raises
     ------
     ValueError
         A part is damaged.
     """
-    found: list[Node] = []
-    for plain, some in groupby(scopes, lambda scope: is_strings(scope.type)):
-        every = list(some)
-        found += every if plain or len(every) == 1 else _merged(every, lane)
+    found: list[Part] = []
+    for coded, some in groupby(parts, lambda part: isinstance(part, DictPart)):
+        every: list[Any] = list(some)
+        found += _merged(every, lane) if coded and len(every) > 1 else every
     return found
 
 
-def _merged(scopes: Sequence[Node], lane: Lane) -> Iterator[Node]:
-    there = _with_values(scopes, lane)
+def _merged(parts: Sequence[DictPart], lane: Lane) -> Iterator[DictPart]:
+    moved = iter(to_host([leaf for part in parts for leaf in part.values.parts], stream=lane.given))
+    there = [replace(part, values=part.values.with_parts(moved)) for part in parts]
     first = 0
-    while first < len(scopes):
+    while first < len(parts):
         members, values = cpu_merge.together(there[first:])
-        some = scopes[first : first + len(members)]
+        some = parts[first : first + len(members)]
         yield _one(some, [one.numbers for one in members], values, lane) if len(some) > 1 else some[0]
         first += len(some)
 
 
-def _with_values(scopes: Sequence[Node], lane: Lane) -> list[Node]:
-    """The scopes, with their values in host memory, and without other parts."""
-    moved = iter(to_host([part for scope in scopes for part in scope.children[0].parts], stream=lane.given))
-    return [
-        Node(scope.type, scope.rows, 0, (), (), (), (scope.children[0].with_parts(moved),), scope.chars)
-        for scope in scopes
-    ]
-
-
 class _Codes:
-    """Codes of scopes one after another, renumbered: `cuda_pack.CodedRows`."""
+    """Codes of parts one after another, renumbered: `cuda_pack.CodedRows`."""
 
-    def __init__(self, scopes: Sequence[Node], numbers: Sequence[Any], itemsize: int, mask: int, lane: Lane) -> None:
-        self._scopes, self._lane = scopes, lane
-        self._edges = list(accumulate((scope.rows for scope in scopes), initial=0))
+    def __init__(self, parts: Sequence[DictPart], numbers: Sequence[Any], itemsize: int, mask: int, lane: Lane) -> None:
+        self._parts, self._lane = parts, lane
+        self._edges = list(accumulate((part.rows for part in parts), initial=0))
         self.rows, self.itemsize, self.validity = self._edges[-1], itemsize, (mask, 0)
-        self.null_count = sum(scope.null_count for scope in scopes)
+        self.null_count = sum(part.null_count for part in parts)
         self._host = [np.append(one, 0).astype(f"<u{itemsize}") for one in numbers]
         self._tables = lane.allocate(sum(one.nbytes for one in self._host))
         self._places = list(accumulate((one.nbytes for one in self._host), initial=int(self._tables.ptr)))
@@ -76,34 +71,32 @@ class _Codes:
     def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows, at once."""
         last = first + rows
-        for number, scope in enumerate(self._scopes):
+        for number, part in enumerate(self._parts):
             begin, end = self._edges[number], self._edges[number + 1]
             a, b = max(begin, first), min(end, last)
             if a < b:
                 to = out + (a - first) * self.itemsize
                 table = self._places[number], self.itemsize
-                cuda_read.remap(scope, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
+                cuda_read.remap(part, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
 
 
-def _one(scopes: Sequence[Node], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> Node:
-    """The scope that some become; `numbers`: of the values of each among `values`."""
-    own, kind = scopes[0].children[0], scopes[0].children[0].type
-    mask = cuda_read.validity(of_scopes(kind, list(scopes)), lane=lane)
+def _one(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> DictPart:
+    """The part that some become; `numbers`: of the values of each among `values`."""
+    own = parts[0].values
+    mask = cuda_read.validity(of_parts(own.type, parts), lane=lane)
     itemsize = plan.itemsize(values.rows)
-    codes = _Codes(scopes, numbers, itemsize, 0 if mask is None else int(mask.ptr), lane)
+    codes = _Codes(parts, numbers, itemsize, 0 if mask is None else int(mask.ptr), lane)
     steps: list[waits.Steps] = [_compress(own, values, lane), cuda_pack.pack_pieces(codes, _ROOM, lane)]
     if mask is not None:
         bits = fixed.StreamSource.bitmap(int(mask.ptr), 0, codes.rows)
         steps.append(fixed.compress([fixed.StreamTask(bits, what=of_validity(None))], lane=lane))
     own, packed, *made = waits.run(lane, *steps)
     validity: Parts = made[0][0] if made else ()
-    chars = sum(scope.chars for scope in scopes)
-    type_ = dictionary_of(kind, itemsize)
-    return Node(type_, codes.rows, codes.null_count, validity, (tuple(packed),), (), (own,), chars)
+    return dict_part(own, tuple(packed), validity, codes.null_count, sum(part.chars for part in parts))
 
 
 def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, None, Node]:
-    """Compress values, unless they are those of the first scope, `own`."""
+    """Compress values, unless they are those of the first part, `own`."""
     if own.rows == values.rows:
         return own
     offsets, chars = values.offsets.astype(np.int32), values.chars
@@ -115,6 +108,6 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
     (segments,) = yield from fsst.compress([fsst.TextTask(strings, **sizes)], lane=lane)
-    made = Node(own.type, values.rows, 0, segments=tuple(segments))
+    made = of_parts(own.type, segments)
     cuda_read.know_longest(made, int(np.diff(offsets).max()))
     return made

@@ -16,7 +16,7 @@ from ...device.memory import DeviceInts, Lane, device_attributes, pinned
 from ...lazy import kept_with
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
-from ..node import Node, is_strings
+from ..node import Node
 from ..scratch import scratch_limit
 from ..text import cpu as fsst_cpu
 from ..text import cuda_gather, cuda_take, search
@@ -26,6 +26,7 @@ from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, few, launch
 from .cuda import read_kernel
+from .part import DictPart
 
 _u32, _u64 = np.uint32, np.uint64
 #: Bytes of values of dictionaries that are in memory at once.
@@ -70,21 +71,21 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
     return [segments.original.longest or 0 for segments in values]
 
 
-def _decoded(scopes: Sequence[Node], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
-    """The values of scopes with a dictionary, and what keeps them; a few short ones are decoded once."""
-    values = [_segments(scope.children[0]) for scope in scopes]
+def _decoded(parts: Sequence[DictPart], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
+    """The values of parts with a dictionary, and what keeps them; a few short ones are decoded once."""
+    values = [_segments(part.values) for part in parts]
     new = [i for i, segments in enumerate(values) if segments.original.few is None]
     found = dict(zip(new, text_read.read([values[i] for i in new], lane=lane) if new else (), strict=True))
     some = [i for i, one in found.items() if one.rows]
     sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
-    _keep_few([(values[i], found[i], n) for i, n in sizes.items() if cuda_packed.packed(scopes[i].values[0])], lane)
+    _keep_few([(values[i], found[i], n) for i, n in sizes.items() if _is_packed(parts[i])], lane)
     made: list[tuple[cuda_text.Dictionary, Any]] = []
     for i, segments in enumerate(values):
         if (one := found.get(i)) is not None:
             there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
             made.append((there, one))
         else:
-            count, known = scopes[i].children[0].rows, segments.original
+            count, known = parts[i].values.rows, segments.original
             made.append((cuda_text.Dictionary(0, 0, 4, count, known.longest or 0, known.few.image), None))
     return made
 
@@ -110,13 +111,14 @@ def _keep_few(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) 
 
 @dataclass(eq=False)
 class _Share:
-    """Rows of a scope that are wanted.
+    """Rows of a run that are wanted.
 
     Attributes
     ----------
-    scope : Node
+    run : DictPart or Node
+        See `Node.runs`.
     start, stop : int
-        Rows of the scope.
+        Rows of the run.
     chars : int or None
         Characters of them, where they are known.
     null_count : int or None
@@ -124,16 +126,16 @@ class _Share:
     mask : rmm.DeviceBuffer or None
         Their validity, from bit 0.
     strings : DeviceStrings or None
-        Of a scope without a dictionary of which a part is wanted: the rows, read.
+        Of a run without a dictionary of which some rows are wanted: these, read.
     spelling : cuda_packed.Spelling or None
-        Of a scope with a dictionary of short values.
+        Of one with a dictionary of short values.
     writing : cuda_text.Writing or None
         Of one with another dictionary.
     values
         What keeps the dictionary's values.
     """
 
-    scope: Node
+    run: Any
     start: int
     stop: int
     chars: int | None = None
@@ -150,30 +152,29 @@ class _Share:
 
     @property
     def whole(self) -> bool:
-        return self.rows == self.scope.rows
+        return self.rows == self.run.rows
 
     @property
-    def itemsize(self) -> int:
-        """Bytes of a code."""
-        return self.scope.values[0][0].itemsize
+    def coded(self) -> bool:
+        return isinstance(self.run, DictPart)
 
     def codes(self, address: int, first: int, rows: int) -> cuda_text.Codes:
         validity = 0 if self.mask is None else self.mask.ptr
-        return cuda_text.Codes(address, self.itemsize, rows, validity, first if validity else 0)
+        return cuda_text.Codes(address, self.run.itemsize, rows, validity, first if validity else 0)
 
 
 def _shares(node: Node, start: int, stop: int) -> list[_Share]:
     shares, base = [], 0
-    for scope in node.scopes:
-        first, last = max(start - base, 0), min(stop - base, scope.rows)
+    for run in node.runs:
+        first, last = max(start - base, 0), min(stop - base, run.rows)
         if first < last:
-            shares.append(_Share(scope, first, last))
-        base += scope.rows
+            shares.append(_Share(run, first, last))
+        base += run.rows
     return shares
 
 
 def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[DeviceStrings]:
-    """Rows ``start:stop`` of columns of strings with scopes; of whole columns without a wait, but for the first time.
+    """Rows ``start:stop`` of strings that have dictionaries; of whole columns without a wait, but for the first time.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     together: list[list[_Share]] = []
     nbytes = 0
     for shares in every:
-        own = sum(_values_nbytes(share.scope) for share in shares)
+        own = sum(_values_nbytes(share.run) for share in shares if share.coded)
         if together and (not own or nbytes + own > _VALUES_NBYTES):
             made += _read(together, lane)
             together, nbytes = [], 0
@@ -194,7 +195,7 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
             nbytes += own
         elif shares:
             (one,) = shares  # no two neighbours are without a dictionary
-            made += text_read.read([one.scope.segments], lane=lane, start=one.start, stop=one.stop)
+            made += text_read.read([one.run.segments], lane=lane, start=one.start, stop=one.stop)
         else:
             made += text_read.read([()], lane=lane)
     if together:
@@ -202,25 +203,22 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     return made
 
 
-def _values_nbytes(scope: Node) -> int:
-    """Memory that the values of a scope with a dictionary take, or more; 0: it has none."""
-    if is_strings(scope.type):
-        return 0
-    (values,) = scope.children
+def _values_nbytes(part: DictPart) -> int:
+    """Memory that the values take, or more."""
+    values = part.values
     return values.chars_nbytes + cuda_packed.image_limit(values.rows) + 1
 
 
 def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings]:
-    """Rows of columns that have scopes with a dictionary among them."""
+    """Rows of columns, each of which has some with a dictionary."""
     every = [share for shares in columns for share in shares]
-    coded = [share for share in every if not is_strings(share.scope.type)]
+    coded = [share for share in every if share.coded]
     _masks(every, lane)
     spelled: list[tuple[_Share, cuda_packed.Spelling]] = []
     unpacked: list[tuple[_Share, cuda_text.Writing]] = []
-    for share, (dictionary, owner) in zip(coded, _decoded([share.scope for share in coded], lane), strict=True):
+    for share, (dictionary, owner) in zip(coded, _decoded([share.run for share in coded], lane), strict=True):
         share.values = owner
-        (codes,) = share.scope.values
-        if cuda_packed.packed(codes) and cuda_packed.short(dictionary):
+        if _is_packed(share.run) and cuda_packed.short(dictionary):
             mask = 0 if share.mask is None else share.mask.ptr
             share.spelling = cuda_packed.Spelling(dictionary, _layout(share, dictionary), validity=mask, lane=lane)
             spelled.append((share, share.spelling))
@@ -252,7 +250,7 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
         row = char = 0
         for share in shares:
             to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
-            if is_strings(share.scope.type):
+            if not share.coded:
                 _place_plain(share, to, lane)
             targets[share] = to
             row, char = row + share.rows, char + (share.chars or 0)
@@ -270,18 +268,18 @@ def _read(columns: Sequence[Sequence[_Share]], lane: Lane) -> list[DeviceStrings
 
 
 def _layout(share: _Share, dictionary: cuda_text.Dictionary) -> cuda_packed.SpellLayout:
-    if share.whole and dictionary.longest == _segments(share.scope.children[0]).original.longest:
-        return _whole(share.scope)
+    if share.whole and dictionary.longest == _segments(share.run.values).original.longest:
+        return _whole(share.run)
     return cuda_packed.SpellLayout.packed(
-        dictionary.values, dictionary.longest, share.scope.values[0], share.start, share.stop
+        dictionary.values, dictionary.longest, share.run.packed, share.start, share.stop
     )
 
 
 @kept_with()
-def _whole(scope: Node) -> cuda_packed.SpellLayout:
-    """The layout for all rows of a scope whose values have been read."""
-    (values,), (codes,) = scope.children, scope.values
-    return cuda_packed.SpellLayout.packed(values.rows, _segments(values).original.longest or 0, codes, 0, scope.rows)
+def _whole(part: DictPart) -> cuda_packed.SpellLayout:
+    """The layout for all rows of a part whose values have been read."""
+    longest = _segments(part.values).original.longest or 0
+    return cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
 
 
 class _Windows:
@@ -293,9 +291,9 @@ class _Windows:
     def __init__(self, shares: Sequence[_Share], lane: Lane) -> None:
         self._lane = lane
         self._of = {share.writing: share for share in shares}
-        plain_nbytes = sum(share.scope.chars + 4 * share.rows for share in shares)
+        plain_nbytes = sum(share.run.chars + 4 * share.rows for share in shares)
         most = max(scratch_limit(plain_nbytes) - (_CODES_NBYTES if plain_nbytes >= 2**29 else 0), _CODES_NBYTES)
-        sizes = [share.rows * share.itemsize for share in shares]
+        sizes = [share.rows * share.run.itemsize for share in shares]
         #: Shares with the rows that are unpacked together.
         self._turns: list[list[tuple[_Share, int, int]]] = [[]]
         used = 0
@@ -303,16 +301,16 @@ class _Windows:
             if used and used + nbytes > most:
                 self._turns.append([])
                 used = 0
-            step = most // share.itemsize // launch.READ_TILE * launch.READ_TILE
+            step = most // share.run.itemsize // launch.READ_TILE * launch.READ_TILE
             for first in range(0, share.rows, step):
                 if first:
                     self._turns.append([])
                     used = 0
                 count = min(step, share.rows - first)
                 self._turns[-1].append((share, first, count))
-                used += -(-count * share.itemsize // 256) * 256
+                used += -(-count * share.run.itemsize // 256) * 256
         self._turns = [turn for turn in self._turns if turn]
-        sizes = [sum(-(-count * share.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns]
+        sizes = [sum(-(-count * share.run.itemsize // 256) * 256 for share, _, count in turn) for turn in self._turns]
         self._room = lane.allocate(max(sizes, default=0))
         self._there: int | None = None
 
@@ -324,10 +322,10 @@ class _Windows:
             at, jobs, pieces = int(self._room.ptr), [], []
             for share, first, count in turn:
                 begin = share.start + first
-                jobs.append(fixed.ReadRequest(share.scope.values, at, begin, begin + count))
+                jobs.append(fixed.ReadRequest(share.run.indices.values, at, begin, begin + count))
                 assert share.writing is not None
                 pieces.append(cuda_text.WritingPiece(share.writing, share.codes(at, first, count), first))
-                at += -(-count * share.itemsize // 256) * 256
+                at += -(-count * share.run.itemsize // 256) * 256
             if self._there != number:
                 fixed.decompress(jobs, lane=self._lane)
                 self._there = number
@@ -335,33 +333,33 @@ class _Windows:
 
 
 def _masks(shares: Sequence[_Share], lane: Lane) -> None:
-    """Validity of all shares that may have nulls, and rows of scopes without dictionaries of which a part is wanted."""
+    """Validity of all shares that may have nulls, and rows of runs without dictionaries of which some are wanted."""
     counted: list[tuple[_Share, Any]] = []
     for share in shares:
-        scope = share.scope
-        if is_strings(scope.type):
+        run = share.run
+        if not share.coded:
             if share.whole:
-                share.mask, share.null_count = text_read.validity(scope.segments, lane=lane), scope.null_count
-                share.chars = scope.chars_nbytes
+                share.mask, share.null_count = text_read.validity(run.segments, lane=lane), run.null_count
+                share.chars = run.chars_nbytes
             else:
-                (share.strings,) = text_read.read([scope.segments], lane=lane, start=share.start, stop=share.stop)
+                (share.strings,) = text_read.read([run.segments], lane=lane, start=share.start, stop=share.stop)
                 share.mask, share.null_count = share.strings.owners[2], share.strings.null_count
                 share.chars = share.strings.owners[1].size
             continue
         if share.whole:
-            share.chars = scope.chars
-        if not scope.null_count:
+            share.chars = run.chars
+        if not run.null_count:
             share.null_count = 0
             continue
         share.mask = lane.allocate(blocks(share.rows, 512) * 64)
         if share.whole:
-            share.null_count = scope.null_count
+            share.null_count = run.null_count
             lane.zero(share.mask.ptr + share.mask.size - 64, 64)
-            fixed.decompress([fixed.ReadRequest((scope.validity,), share.mask.ptr)], lane=lane)
+            fixed.decompress([fixed.ReadRequest((run.indices.validity,), share.mask.ptr)], lane=lane)
             continue
         counter = lane.allocate(8)
         lane.zero(counter.ptr, 8)
-        job = fixed.ReadRequest((scope.validity,), share.mask.ptr, nulls=counter.ptr)
+        job = fixed.ReadRequest((run.indices.validity,), share.mask.ptr, nulls=counter.ptr)
         fixed.take([job], RowNumbers(0, share.rows, share.start), lane=lane)
         counted.append((share, counter))
     if counted:
@@ -390,9 +388,9 @@ def _sizes(shares: Sequence[_Share], lane: Lane) -> None:
 
 
 def _place_plain(share: _Share, to: cuda_text.Target, lane: Lane) -> None:
-    """Rows of a scope without a dictionary."""
+    """Rows without a dictionary."""
     if share.strings is None:
-        text_read.read_into(_segments(share.scope), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+        text_read.read_into(_segments(share.run), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
         return
     strings = share.strings
     lane.copy(to.chars, strings.chars, to.limit)
@@ -437,7 +435,7 @@ class _Joined(NamedTuple):
     ----------
     segments : Segments
     firsts : list of int
-        Of every scope, where its values or its rows begin.
+        Of every run, where its values or its rows begin.
     rows : int
     nulls : bool
         Whether a row with a dictionary may be null: then there has to be one that is, behind all others.
@@ -451,10 +449,10 @@ class _Joined(NamedTuple):
 
 @kept_with()
 def _joined(node: Node) -> _Joined:
-    own = [scope.segments if is_strings(scope.type) else scope.children[0].segments for scope in node.scopes]
+    own = [(run if isinstance(run, Node) else run.values).segments for run in node.runs]
     counts = [sum(segment.rows for segment in segments) for segments in own]
     *firsts, rows = accumulate(counts, initial=0)
-    nulls = any(scope.null_count for scope in node.scopes if not is_strings(scope.type))
+    nulls = any(run.null_count for run in node.runs if isinstance(run, DictPart))
     return _Joined(Segments(segment for segments in own for segment in segments), firsts, rows, nulls)
 
 
@@ -469,7 +467,7 @@ def _null_segment(lane: Lane) -> Segment:
 
 
 def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
-    """Rows of columns of strings with scopes by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
+    """Rows of strings that have dictionaries by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
     count, there = int(rows.size), None
@@ -483,37 +481,37 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
         address = int(rows.data.ptr)
     chosen = RowNumbers(address, count, 0, order)
     found: dict[int, DeviceStrings] = {}
-    spelled: list[tuple[int, Node]] = []
+    spelled: list[tuple[int, DictPart]] = []
     for place, node in enumerate(nodes):
-        scope = node.scopes[0]
+        part, *others = node.runs
         if (
-            len(node.scopes) > 1
-            or is_strings(scope.type)
-            or not (own := scope.children[0].segments)
+            others
+            or isinstance(part, Node)
+            or not (own := part.values.segments)
             or not cuda_gather.reads_all(own, count, room)
         ):
             found[place] = _take(node, chosen, lane, room)
-        elif cuda_packed.packed(scope.values[0]):
-            spelled.append((place, scope))
+        elif _is_packed(part):
+            spelled.append((place, part))
         else:
-            found[place] = _gathered(scope, chosen, lane, room)
+            found[place] = _gathered(part, chosen, lane, room)
     found.update(_spelled(spelled, chosen, lane, room))
     return [found[place] for place in range(len(nodes))]
 
 
-def _spelled(some: Sequence[tuple[int, Node]], rows: RowNumbers, lane: Lane, room: int) -> dict[int, DeviceStrings]:
-    """Rows of scopes with a dictionary, all values of which are decoded, by their place."""
+def _spelled(some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, room: int) -> dict[int, DeviceStrings]:
+    """Rows of parts with a dictionary, all values of which are decoded, by their place."""
     limit = max(room // 2, _CODES_NBYTES)
     found: dict[int, DeviceStrings] = {}
     turn: list[_Taking] = []
     used = 0
-    for place, scope in some:
-        nbytes = _values_nbytes(scope)
-        dictionary, owner = _decoded([scope], lane)[0] if nbytes <= _VALUES_NBYTES else (None, None)
+    for place, part in some:
+        nbytes = _values_nbytes(part)
+        dictionary, owner = _decoded([part], lane)[0] if nbytes <= _VALUES_NBYTES else (None, None)
         if dictionary is None or not cuda_packed.short(dictionary):
-            found[place] = _gathered(scope, rows, lane, room)
+            found[place] = _gathered(part, rows, lane, room)
             continue
-        one = _Taking(place, scope, dictionary, owner, rows, limit, lane)
+        one = _Taking(place, part, dictionary, owner, rows, limit, lane)
         nbytes += one.codes_nbytes
         if turn and used + nbytes > limit:
             found.update(_spell(turn, lane))
@@ -526,18 +524,18 @@ def _spelled(some: Sequence[tuple[int, Node]], rows: RowNumbers, lane: Lane, roo
 
 
 class _Taking:
-    """Rows of a scope with a dictionary of short values that are taken: their codes, as many at a time as have room."""
+    """Rows of a part with a dictionary of short values that are taken: their codes, as many at a time as have room."""
 
     def __init__(
-        self, place: int, scope: Node, dictionary: Any, owner: Any, rows: RowNumbers, limit: int, lane: Lane
+        self, place: int, part: DictPart, dictionary: Any, owner: Any, rows: RowNumbers, limit: int, lane: Lane
     ) -> None:
-        self.place, self.scope, self.dictionary, self.owner = place, scope, dictionary, owner
+        self.place, self.part, self.dictionary, self.owner = place, part, dictionary, owner
         self.rows, self.lane, self.limit = rows, lane, limit
-        self.itemsize = scope.values[0][0].itemsize
+        self.itemsize = part.itemsize
         self.step = min(max(limit // self.itemsize // _TAKEN_ROWS, 1) * _TAKEN_ROWS, rows.count)
         self.firsts = range(0, rows.count, self.step)
         self.codes_nbytes = cuda_packed.plain_nbytes(self.step, self.itemsize)
-        self.mask, self.counter = _taken_mask(scope, rows, lane)
+        self.mask, self.counter = _taken_mask(part, rows, lane)
         self._room: Any = None
         self._there: int | None = None
         self.spellings: list[cuda_packed.Spelling] = []
@@ -550,7 +548,7 @@ class _Taking:
         address = int(self._room.ptr)
         if self._there != first:
             some = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
-            fixed.take([fixed.ReadRequest(self.scope.values, address)], some, lane=self.lane, room=self.limit)
+            fixed.take([fixed.ReadRequest(self.part.indices.values, address)], some, lane=self.lane, room=self.limit)
             self._there = first
         number = first // self.step
         if number == len(self.spellings):
@@ -561,14 +559,14 @@ class _Taking:
         return self.spellings[number]
 
 
-def _taken_mask(scope: Node, rows: RowNumbers, lane: Lane) -> tuple[Any, Any]:
-    """The validity of rows of a scope with a dictionary that are taken, and what counts nulls; or None."""
-    if not scope.null_count:
+def _taken_mask(part: DictPart, rows: RowNumbers, lane: Lane) -> tuple[Any, Any]:
+    """The validity of rows of a part that are taken, and what counts nulls; or None."""
+    if not part.null_count:
         return None, None
     counter, mask = lane.allocate(8), lane.allocate(blocks(rows.count, 512) * 64)
     lane.zero(counter.ptr, 8)
     lane.zero(mask.ptr, mask.size)
-    fixed.take([fixed.ReadRequest((scope.validity,), mask.ptr, nulls=counter.ptr)], rows, lane=lane)
+    fixed.take([fixed.ReadRequest((part.indices.validity,), mask.ptr, nulls=counter.ptr)], rows, lane=lane)
     return mask, counter
 
 
@@ -616,12 +614,12 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
     return found
 
 
-def _gathered(scope: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
-    """Rows of a scope with a dictionary, whose codes are numbers of rows of the values."""
+def _gathered(part: DictPart, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
+    """Rows of a part, whose codes are numbers of rows of the values."""
     keep: list[Any] = []
-    codes, mask, counter = _codes_of(scope, rows, keep, lane, room)
-    numbers = cuda_gather.Numbers(codes, scope.values[0][0].itemsize, rows.count, mask)
-    made = cuda_gather.gather(scope.children[0].segments, numbers, lane=lane, room=room)
+    codes, mask, counter = _codes_of(part, rows, keep, lane, room)
+    numbers = cuda_gather.Numbers(codes, part.itemsize, rows.count, mask)
+    made = cuda_gather.gather(part.values.segments, numbers, lane=lane, room=room)
     if mask:
         nulls = int(lane.read(counter, 1, np.int64)[0])
         if nulls:
@@ -636,16 +634,16 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
     joined = _joined(node)
     words: list[int] = []
     base = 0
-    for scope, first in zip(node.scopes, joined.firsts, strict=True):
+    for run, first in zip(node.runs, joined.firsts, strict=True):
         codes = itemsize = values = mask = 0
-        if not is_strings(scope.type):
-            itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
-            codes, mask, _ = _codes_of(scope, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, room)
-        words += launch.ScopeRows(base, scope.rows, first, codes, itemsize, values, mask)
-        base += scope.rows
+        if isinstance(run, DictPart):
+            itemsize, values = run.itemsize, run.values.rows
+            codes, mask, _ = _codes_of(run, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, room)
+        words += launch.ScopeRows(base, run.rows, first, codes, itemsize, values, mask)
+        base += run.rows
     table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
     lane.upload(table.ptr, np.array(words, _u64))
-    arguments = _u64(table.ptr), _u32(len(node.scopes)), _u64(address), _u64(count), _u64(joined.rows)
+    arguments = _u64(table.ptr), _u32(len(node.runs)), _u64(address), _u64(count), _u64(joined.rows)
     lane.launch(
         read_kernel("dict_rows"), blocks(count, launch.READ_THREADS), launch.READ_THREADS, (*arguments, _u64(out.ptr))
     )
@@ -657,18 +655,18 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
     return found
 
 
-def _codes_of(scope: Node, rows: RowNumbers, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
-    """Addresses of the codes of rows of a scope with a dictionary, of their validity or 0, and of how many are null.
+def _codes_of(part: DictPart, rows: RowNumbers, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
+    """Addresses of the codes of rows of a part, of their validity or 0, and of how many are null.
 
-    Rows that the scope does not have have the code 0. `keep`: gets what keeps these.
+    Rows that the part does not have have the code 0. `keep`: gets what keeps these.
     """
-    count, itemsize = rows.count, scope.values[0][0].itemsize
+    count, itemsize = rows.count, part.itemsize
     keep.append(lane.allocate(count * itemsize))
     codes, mask, counter = int(keep[-1].ptr), 0, 0
     lane.zero(codes, count * itemsize)
-    fixed.take([fixed.ReadRequest(scope.values, codes)], rows, lane=lane, room=room)
-    if scope.null_count:
-        keep += reversed(_taken_mask(scope, rows, lane))
+    fixed.take([fixed.ReadRequest(part.indices.values, codes)], rows, lane=lane, room=room)
+    if part.null_count:
+        keep += reversed(_taken_mask(part, rows, lane))
         counter, mask = int(keep[-2].ptr), int(keep[-1].ptr)
     return codes, mask, counter
 
@@ -677,9 +675,9 @@ def _codes_of(scope: Node, rows: RowNumbers, keep: list[Any], lane: Lane, room: 
 
 
 def remap(
-    scope: Node, table: int, nbytes: int, out: int, *, lane: Lane, start: int = 0, stop: int | None = None
+    part: DictPart, table: int, nbytes: int, out: int, *, lane: Lane, start: int = 0, stop: int | None = None
 ) -> None:
-    """Write, for each row of a scope with a dictionary, the entry of a table that its code has; of null rows any.
+    """Write, for each row of a part with a dictionary, the entry of a table that its code has; of null rows any.
 
     Parameters
     ----------
@@ -688,23 +686,22 @@ def remap(
     out : int
         Address of the first row's.
     """
-    stop = scope.rows if stop is None else stop
-    itemsize, values = scope.values[0][0].itemsize, scope.children[0].rows
+    stop = part.rows if stop is None else stop
+    itemsize, values = part.itemsize, part.values.rows
     if values == 0:
         lane.zero(out, (stop - start) * nbytes)
         return
-    (codes,) = scope.values
-    if cuda_packed.packed(codes):
+    if _is_packed(part):
         if start < stop:
             tables = JobTables()
-            cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(scope, start, stop), table, nbytes, out)])
+            cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(part, start, stop), table, nbytes, out)])
             tables.launch(lane)
         return
-    step = max(_CODES_NBYTES, scratch_limit(scope.chars + 4 * scope.rows)) // itemsize
+    step = max(_CODES_NBYTES, scratch_limit(part.chars + 4 * part.rows)) // itemsize
     room = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
         rows = min(step, stop - first)
-        fixed.decompress([fixed.ReadRequest(scope.values, room.ptr, first, first + rows)], lane=lane)
+        fixed.decompress([fixed.ReadRequest(part.indices.values, room.ptr, first, first + rows)], lane=lane)
         grid = min(blocks(rows, 16 * launch.READ_THREADS), 8 * device_attributes()["multiprocessors"])
         to = out + (first - start) * nbytes
         tables = JobTables()
@@ -713,22 +710,23 @@ def remap(
         tables.launch(lane)
 
 
-def count(scope: Node, *, lane: Lane) -> Any:
-    """How many rows of a scope with a dictionary have each value: a buffer of int64; None where codes are not packed.
+def count(part: DictPart, *, lane: Lane) -> Any:
+    """How many rows of a part with a dictionary have each value: a buffer of int64; None where codes are not packed.
 
     Damaged codes of no value are not counted. Nothing is waited for.
     """
-    (codes,) = scope.values
-    if not cuda_packed.packed(codes):
+    if not _is_packed(part):
         return None
-    values = scope.children[0].rows
+    values = part.values.rows
     out = lane.allocate(8 * values)
     lane.zero(out.ptr, 8 * values)
-    if values and scope.rows:
-        share = _Share(scope, 0, scope.rows)
+    if values and part.rows:
+        share = _Share(part, 0, part.rows)
         _masks([share], lane)
         tables = JobTables()
-        cuda_packed.count(tables, codes, values, out.ptr, validity=0 if share.mask is None else int(share.mask.ptr))
+        cuda_packed.count(
+            tables, part.packed, values, out.ptr, validity=0 if share.mask is None else int(share.mask.ptr)
+        )
         tables.launch(lane)
     return out
 
@@ -741,7 +739,7 @@ def match(
     *,
     lane: Lane,
 ) -> tuple[Any, bool] | None:
-    """Answers for all rows of strings with scopes, and whether they are exact; None where the codec has none.
+    """Answers for all rows of strings that have dictionaries, and whether they are exact; None: the codec has none.
 
     A few short values are decoded by the first call, which waits, and answered for in host memory. Nothing else waits.
 
@@ -753,18 +751,17 @@ def match(
         Of an answer.
     """
     out, row, exact = lane.allocate(node.rows * nbytes), 0, True
-    coded = [scope for scope in node.scopes if not is_strings(scope.type)]
-    some = [scope for scope in coded if _may_be_few(scope)]
-    unknown = [scope for scope in some if _segments(scope.children[0]).original.few is None]
+    some = [run for run in node.runs if isinstance(run, DictPart) and _may_be_few(run)]
+    unknown = [part for part in some if _segments(part.values).original.few is None]
     for first in range(0, len(unknown), _FEW_SCOPES):
         _decoded(unknown[first : first + _FEW_SCOPES], lane)
     packed: list[cuda_packed.LookUp] = []
     keep = []  # until everything that uses them is enqueued
-    for scope in node.scopes:
-        values = scope if is_strings(scope.type) else scope.children[0]
-        at, row = out.ptr + row * nbytes, row + scope.rows
+    for run in node.runs:
+        values = run if isinstance(run, Node) else run.values
+        at, row = out.ptr + row * nbytes, row + run.rows
         table: Any
-        if values is not scope and (kept := _segments(values).original.few) is not None:
+        if values is not run and (kept := _segments(values).original.few) is not None:
             table = kept.answers(question)
         else:
             found = ask(values.segments)
@@ -772,35 +769,34 @@ def match(
                 return None
             keep.append(found[0])
             table, exact = int(found[0].ptr), exact and found[1]
-        if values is scope:
-            lane.copy(at, table, scope.rows * nbytes)
-        elif values.rows and _is_packed(scope):
-            packed.append(cuda_packed.LookUp(_whole_codes(scope), table, nbytes, at))
+        if isinstance(run, Node):
+            lane.copy(at, table, run.rows * nbytes)
+        elif values.rows and _is_packed(run):
+            packed.append(cuda_packed.LookUp(_whole_codes(run), table, nbytes, at))
         else:
-            remap(scope, table, nbytes, at, lane=lane)
+            remap(run, table, nbytes, at, lane=lane)
     tables = JobTables()
     cuda_packed.answer(tables, packed)
     tables.launch(lane)
     return out, exact
 
 
-def _codes(scope: Node, start: int, stop: int) -> cuda_packed.SharedCodes:
-    if (start, stop) == (0, scope.rows):
-        return _whole_codes(scope)
-    return cuda_packed.SharedCodes(scope.values[0], start, stop, scope.children[0].rows)
+def _codes(part: DictPart, start: int, stop: int) -> cuda_packed.SharedCodes:
+    if (start, stop) == (0, part.rows):
+        return _whole_codes(part)
+    return cuda_packed.SharedCodes(part.packed, start, stop, part.values.rows)
 
 
 @kept_with()
-def _whole_codes(scope: Node) -> cuda_packed.SharedCodes:
-    return cuda_packed.SharedCodes(scope.values[0], 0, scope.rows, scope.children[0].rows)
+def _whole_codes(part: DictPart) -> cuda_packed.SharedCodes:
+    return cuda_packed.SharedCodes(part.packed, 0, part.rows, part.values.rows)
 
 
-def _may_be_few(scope: Node) -> bool:
-    """Whether the values of a scope with a dictionary may be kept, or are."""
-    (values,) = scope.children
-    longest = _segments(values).original.longest
-    return few.may_be(values) and (longest is None or 0 < longest <= few.SHORT) and _is_packed(scope)
+def _may_be_few(part: DictPart) -> bool:
+    """Whether the values may be kept, or are."""
+    longest = _segments(part.values).original.longest
+    return few.may_be(part.values) and (longest is None or 0 < longest <= few.SHORT) and _is_packed(part)
 
 
-def _is_packed(scope: Node) -> bool:
-    return cuda_packed.packed(scope.values[0])
+def _is_packed(part: DictPart) -> bool:
+    return cuda_packed.packed(part.packed)

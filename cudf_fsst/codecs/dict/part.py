@@ -1,0 +1,88 @@
+"""A part of a column of strings that has a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..part import Packed, Part
+from . import NAME
+
+if TYPE_CHECKING:  # nodes have parts
+    from ..node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class DictPart(Part):
+    """Consecutive rows of strings that repeat: the number of each row's value, and the distinct values.
+
+    Its children are columns, so whatever reads a column reads them.
+
+    Attributes
+    ----------
+    indices : Node
+        Unsigned integers of 1, 2 or 4 bytes, with the nulls of the rows.
+    values : Node
+        Strings, different from each other, in order of first appearance, none null.
+    chars : int
+        Bytes of its rows' strings.
+    """
+
+    indices: Node
+    values: Node
+    chars: int
+    # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
+    codec: ClassVar[str] = NAME  # type: ignore[misc]
+    table: ClassVar[None] = None  # type: ignore[misc]
+
+    # What follows from other attributes can be read alone; mypy takes a part's for such that can be set.
+    @property
+    def children(self) -> tuple[Node, Node]:  # type: ignore[override]
+        return self.indices, self.values
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.indices.rows
+
+    @property
+    def null_count(self) -> int:  # type: ignore[override]
+        return self.indices.null_count
+
+    @property
+    def values_nbytes(self) -> int:  # type: ignore[override]
+        return self.chars
+
+    @property
+    def packed(self) -> tuple[Packed, ...]:
+        """The parts of the indices."""
+        return self.indices.values[0]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an index."""
+        return self.packed[0].itemsize
+
+    @property
+    def leaves(self) -> Iterator[Part]:
+        for child in self.children:
+            yield from child.parts
+
+    def with_leaves(self, parts: Iterator[Part]) -> DictPart:
+        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.leaves)
+
+    @property
+    def meta_nbytes(self) -> int:  # type: ignore[override]
+        return sum(part.meta_nbytes for part in self.leaves)
+
+    @property
+    def codes_nbytes(self) -> int:  # type: ignore[override]
+        return sum(part.codes_nbytes for part in self.leaves)
+
+    def check_buffers(self) -> None:
+        for part in self.leaves:
+            part.check_buffers()
