@@ -75,18 +75,14 @@ class Reader:
     def read(self, number: int, data: bytes) -> None:
         """All that a user does with a file."""
         self.path.write_bytes(data)
-        forget_peak()
-        before = memory("VmRSS:")
-        try:
-            found = cudf_fsst.load(self.path)
-        except ValueError as error:
-            if not allowed(error) or not str(error).startswith(f"{self.path}: "):
-                raise WrongError(f"load: {type(error).__name__}: {error}") from error
-            self.counts["refused"] += 1
-            found = None
-        if (took := memory("VmHWM:") - before) > LOAD_NBYTES + 16 * len(data):
-            raise WrongError(f"load: took {took} bytes of a file of {len(data)}")
+        limit = LOAD_NBYTES + 16 * len(data)
+        before, found = self.load()
+        if memory("VmHWM:") - before > limit:  # the first call of a compiled function may compile it: once more
+            before, found = self.load()
+            if (took := memory("VmHWM:") - before) > limit:
+                raise WrongError(f"load: took {took} bytes of a file of {len(data)}")
         if found is None:
+            self.counts["refused"] += 1
             return
         if found.uncompressed_nbytes > LARGE or len(found) > LARGE_ROWS:
             self.counts["large"] += 1
@@ -97,6 +93,17 @@ class Reader:
             self.command_line()
         if (took := memory("VmHWM:") - before) > READ_NBYTES:
             raise WrongError(f"took {took} bytes to read {found.uncompressed_nbytes}")
+
+    def load(self) -> tuple[int, Any]:
+        """Bytes of memory before it, and what the file holds; None where it is refused."""
+        forget_peak()
+        before = memory("VmRSS:")
+        try:
+            return before, cudf_fsst.load(self.path)
+        except ValueError as error:
+            if not allowed(error) or not str(error).startswith(f"{self.path}: "):
+                raise WrongError(f"load: {type(error).__name__}: {error}") from error
+            return before, None
 
     def read_frame(self, found: Any) -> None:
         try:
