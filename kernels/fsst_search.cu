@@ -12,7 +12,7 @@
 //
 // A warp's bits lie in shared memory, and a word of padding behind each tile's spreads them over the banks. They go to the plane with
 // coalesced stores. The overhang o, and the first words of every piece, which another warp's overhang may reach, go there by atomic
-// operations: fsst_match_automata has set these to zero.
+// operations: fsst_automata has set these to zero.
 //
 // What matches cost is the bits, not the look-ups. Two that lost, TPC-H l_comment SF 10 on an H200 (docs/kernels.md has the others):
 // - a word's bits put together in registers and stored once, instead of an atomic operation for each four codes with a match: 0.53 instead
@@ -21,8 +21,8 @@
 //
 // Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, and places of bits to the piece and its overhang.
-#include "fsst_match.cuh"
-#include "text_tiles.cuh"
+#include "text_match.cuh"
+#include "text_search.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
@@ -30,13 +30,6 @@
 #else
 #define SEARCH_BLOCKS 1
 #endif
-
-#define TILE_WORDS (TILE / 32)
-// Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
-#define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
-
-// Where word i of the piece's bits lies in shared memory.
-__device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
 // state << 8 | code, where `entry` has the state and `four` the code, as its byte `i`.
 __device__ __forceinline__ u32 transition_index(u32 entry, u32 four, u32 i) {
@@ -162,31 +155,6 @@ __device__ __forceinline__ void run_into_next(const u32* automaton, u32 states, 
     bits.take<planes>(entry);
     state = entry & 255;
   }
-}
-
-// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
-__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
-  const u32 lane = lane_id();
-  u32 seen = 0;
-#pragma unroll
-  for (u32 i = 0; i < TILE_WORDS; ++i) {
-    const u32 word = 32 * i + lane;
-    u32* from = words + padded_word(word);
-    const u32 value = *from;
-    *from = 0;
-    seen |= value;
-    if (word >= OVERHANG_WORDS)
-      to[word] = value;
-    else if (value != 0)
-      atomicOr(to + word, value);
-  }
-  if (lane < OVERHANG_WORDS) {
-    u32* from = words + padded_word(TILE) + lane;
-    const u32 value = *from;
-    *from = 0;
-    if (next && value != 0) atomicOr(to + TILE + lane, value);
-  }
-  return seen != 0;
 }
 
 // planes: 1 or 2. staged_automaton: it fits shared memory.

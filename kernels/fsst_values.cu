@@ -6,9 +6,9 @@
 // value may begin so, all of them, looks the hash up among those of the values, and compares.
 //
 // Invariant: whatever the codes and row lengths, nothing outside the codes is read: a row that its segment does not have room for is no candidate.
-#include "fsst_match.cuh"
 #include "fsst_tile_codes.cuh"
 #include "row_lengths.cuh"
+#include "text_match.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
@@ -310,7 +310,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
 }
 
 // Which rows of the segments, which follow one another, are one of some values: their answers become 1, and are 0 before. planes, answers:
-// as in fsst_match.cu. grid: any; block: MATCH_THREADS threads.
+// as in text_match.cu. grid: any; block: MATCH_THREADS threads.
 #define MATCH_VALUES(name, searched)                                                                            \
   extern "C" __global__ void __launch_bounds__(MATCH_THREADS, VALUES_BLOCKS)                                    \
       name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \

@@ -275,10 +275,10 @@ def test_any_rows(
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the GPU are those of `lift`."""
-    from cudf_fsst.codecs.fsst import cuda_match
+    from cudf_fsst.codecs.text import cuda_search
 
     kept: list[Any] = []
-    monkeypatch.setattr(cuda_match._MatchCall, "answer", lambda call, *_: kept.append(call))
+    monkeypatch.setattr(cuda_search._MatchCall, "answer", lambda call, *_: kept.append(call))
     rows = mixed(rng, 4 * SEGMENT)
     segments = cpu.compress(column(rows), tile_size=tile_size)
     tables = list(dict.fromkeys(segment.table for segment in segments))
@@ -399,7 +399,7 @@ def test_values_of_one_hash(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
 @pytest.mark.parametrize("order", ORDERS)
 def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes no more memory than it may, in any order of streams, and waits for nothing."""
-    from cudf_fsst.codecs.fsst import cuda_match_layout
+    from cudf_fsst.codecs.text import cuda_match_layout
 
     gpu.device.order = order
     rows = mixed(rng, 8 * SEGMENT, nulls=True)
@@ -415,12 +415,12 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
             result = np.dtype(search.answer_dtype(question)).itemsize * len(rows)
             assert result in gpu.device.allocations
             assert sum(gpu.device.allocations) - result <= limit
-            rounds.add((limit, gpu.device.launches.count("fsst_match_automata")))
+            rounds.add((limit, gpu.device.launches.count("fsst_automata")))
     assert {(1 << 20, 0), (1 << 20, 1), (220_000, 1), (220_000, 2)} <= rounds
 
 
 def test_a_segment_too_large(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cudf_fsst.codecs.fsst import cuda_match_layout
+    from cudf_fsst.codecs.text import cuda_match_layout
 
     rows = [b"a", b" ".join(text(rng, 9 * SEGMENT)), b"b"]
     segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)))))

@@ -79,10 +79,10 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
         "take": (("fsst_take", "fsst_take_few"),),
         "match": (
             ("fsst_search", "fsst_search", TILE_SIZE),
-            ("fsst_match", "match_contains"),
-            ("fsst_match", "fsst_match_automata"),
+            ("text_match", "match_contains"),
+            ("fsst_automata", "fsst_automata"),
             ("row_lengths", "gather_validity"),
-            ("fsst_match", "match_edge"),
+            ("text_match", "match_edge"),
             ("fsst_values", "match_values"),
             *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
             ("text_answers", "answers_undecided"),

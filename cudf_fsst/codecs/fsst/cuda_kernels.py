@@ -31,7 +31,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
 def get_kernel(file: str, name: str, tile_size: int = 0, encode_warps: int | None = None) -> Any:
     """A kernel for the current device; with a tile size, compiled for it, and fsst_encode.cu for so many warps."""
     if not file.startswith("fsst"):  # of all codecs of text
-        return cuda_kernels.get_kernel(file, name, text_launch.DEFINES)
+        return cuda_kernels.get_kernel(file, name, text_launch.file_defines(file))
     return _kernel_on(current_device(), file, name, tile_size, encode_warps)
 
 

@@ -1,292 +1,63 @@
-"""Questions about rows, answered on the GPU from the codes: nothing is decoded, and the GPU is not waited for."""
+"""How FSST's codes are searched on the GPU: what `text.cuda_search` asks of a codec."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from ...device.memory import Lane, current_device, device_attributes
-from ..text import launch as text_launch
-from ..text.search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
-from ..text.values import LONGEST, words_of
+from ...device.memory import Lane, device_attributes
+from ..text import cuda_search
+from ..text.launch import SearchShape
+from ..text.search import Plan
 from . import launch
-from .cuda_kernels import blocks, get_kernel
-from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round
+from .cuda_kernels import get_kernel
 
 if TYPE_CHECKING:  # its readers ask the registry for this codec
     from ..text.cuda_reading import Reading
 
-_u32, _u64 = np.uint32, np.uint64
 
-#: Layouts, and questions of few bytes, that are kept with a column.
-_KEPT = 8
-_KEPT_NBYTES = 1 << 17
-#: Words that a block of fsst_match_automata sets to zero, four at a time.
-_ZERO_STOPS = 1024
-#: Rows are told by their lengths alone where values have one of 2 ** so many lengths that the bits could say; where
-#: a search alone answers, fewer. TPC-H SF 10 on an H200: l_comment (6 bits) ``== value`` 0.38 ms by lengths and 0.57 by
-#: a search, ten values 1.64 and 1.15; o_orderpriority (4 bits) ``== value`` 0.34 and 0.11.
-_WIDTH_BITS, _EXACT_BITS = 3, 5
+class FsstSearcher:
+    """See `text.cuda_match_layout.Searcher`."""
 
+    #: A literal byte may follow in each state.
+    ROWS = 2
+    #: fsst_values.cu.
+    COMPARES = True
 
-class _Matching:
-    """What is kept with a column: layouts, and whether it has bytes that continue a character of UTF-8."""
+    def automaton_nbytes(self, states: int) -> int:
+        return launch.AUTOMATON_NBYTES * states
 
-    def __init__(self) -> None:
-        self._layouts: dict[Any, MatchLayout] = {}
-        self.prepared: dict[Any, Prepared] = {}
-        self._asked: tuple[Any, npt.NDArray[np.uint32]] | None = None
+    def automata_kernel(self) -> Any:
+        return get_kernel("fsst_automata", "fsst_automata")
 
-    def layout(
-        self, reading: Reading, searches: Sequence[Automaton], counts: tuple[int, ...], decodes: bool
-    ) -> MatchLayout:
-        states = tuple(machine.states for machine in searches)
-        key = current_device(), states, counts, decodes
-        made = self._layouts.get(key)
-        if made is None:
-            if len(self._layouts) >= _KEPT:
-                self._layouts.clear()
-            made = self._layouts[key] = MatchLayout(reading, states, counts, decodes)
-        return made
+    def more_of_automata(self) -> tuple[()]:
+        return ()
 
-    @property
-    def continuing(self) -> bool | None:
-        """Whether there are such bytes; None: nobody has asked, or the GPU has not answered yet."""
-        if self._asked is None or not self._asked[0].done:
-            return None
-        return bool(self._asked[1][0])
+    def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> SearchShape:
+        attributes = device_attributes()
+        return launch.search_shape(
+            tile_size,
+            launch.decode_codes_capacity(tile_size, codes_nbytes, tiles),
+            states,
+            planes,
+            attributes["shared_per_block"],
+            attributes["shared_per_multiprocessor"],
+        )
 
-    def ask(self, lane: Lane, address: int) -> None:
-        """The GPU will say it in the word at an address."""
-        if self._asked is None:
-            answer = lane.fetch(address, 1, _u32)
-            self._asked = lane.event(), answer
-            with _under_way_lock:
-                while _under_way and _under_way[0][0].done:
-                    _under_way.popleft()
-                _under_way.append(self._asked)
+    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
+        name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if staged else "_large")
+        return get_kernel("fsst_search", name, tile_size)
+
+    def more_of_search(self, states: int, planes: int, staged: int) -> tuple[()]:
+        del states, planes, staged
+        return ()
+
+    def values_kernel(self, name: str) -> Any:
+        return get_kernel("fsst_values", name)
 
 
-#: Pinned memory that copies are under way to, with events behind them: columns may be gone before.
-_under_way: deque[tuple[Any, npt.NDArray[np.uint32]]] = deque()
-_under_way_lock = threading.Lock()
+_SEARCHER = FsstSearcher()
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
-    """Answers for all rows of a column in GPU memory.
-
-    Parameters
-    ----------
-    reading
-        Of a column that has rows, all of this codec.
-    plan
-    kept : bool
-        Whether later calls have the same reading.
-    lane
-
-    Returns
-    -------
-    (rmm.DeviceBuffer, bool) or None
-        ``answer_dtype(plan.question)`` for each row, 0 for nulls; exactly as large. And whether that is the answer:
-        else the rows found are candidates. None where a segment is so large that its planes and automata would take
-        more memory than a call may, or the question has nothing to search: then decode.
-
-    Raises
-    ------
-    ValueError
-        A buffer has not the size that its segment states.
-    """
-    if reading.matching is None:
-        reading.matching = _Matching()
-    matching: _Matching = reading.matching
-    continuing = matching.continuing if isinstance(plan.question, Length | Find) else False
-    ask = kept and continuing is None
-    key = current_device(), plan.question, continuing is False
-    prepared = matching.prepared.get(key)
-    if prepared is None:
-        prepared = _prepare(reading, matching, plan, continuing is not False)
-        if prepared is None:
-            return None
-        if prepared.image.nbytes <= _KEPT_NBYTES:
-            if len(matching.prepared) >= _KEPT:
-                matching.prepared.clear()
-            matching.prepared[key] = prepared
-    compared = prepared.kernel.startswith("match_values")
-    answers = lane.allocate(np.dtype(answer_dtype(plan.question)).itemsize * reading.column.rows)
-    call = _MatchCall(prepared, lane)
-    if compared:
-        lane.zero(answers.ptr, answers.size)
-    if ask:
-        lane.zero(call.seen, 4)
-    for one in prepared.layout.rounds or ():
-        call.search(one, ask)
-        call.answer(one, answers.ptr)
-    if ask:
-        matching.ask(lane, call.seen)
-    return answers, plan.exact or compared
-
-
-def _prepare(reading: Reading, matching: _Matching, plan: Plan, continuing: bool) -> Prepared | None:
-    """What a question needs; None where decoding has to answer it. `continuing`: bytes may continue a character."""
-    searches, counts = plan.searches, plan.counts
-    if isinstance(plan.question, Length | Find) and not continuing:
-        searches, counts = _without_continuing(plan)
-    values = _values_of(plan.question)
-    few = values is not None and _few_are_as_long(reading, values, _EXACT_BITS if plan.exact else _WIDTH_BITS)
-    if values is None or (plan.exact and not few):
-        if isinstance(plan.question, IsIn) and not searches:
-            return None
-        kernel, numbers = _row_test(plan, sum(counts))
-        test: npt.NDArray[Any] = np.array(numbers, _u32)
-    else:
-        if few or values.nbytes > SPARE // 2:
-            searches, counts = (), ()
-        kernel, test = "match_values_searched" if searches else "match_values", values
-    layout = matching.layout(reading, searches, counts, kernel.startswith("match_values"))
-    return None if layout.rounds is None else Prepared(layout, searches, counts, kernel, test)
-
-
-def _values_of(question: Question) -> npt.NDArray[np.uint64] | None:
-    """Values that rows are compared with, as the kernel reads them; None where a search alone answers."""
-    if isinstance(question, IsIn):
-        return words_of(question.values)
-    if isinstance(question, Like) and len(question.parts) == 1:
-        return words_of(question.parts)
-    return None
-
-
-def _few_are_as_long(reading: Reading, values: npt.NDArray[np.uint64], bits: int) -> bool:
-    """Whether so few rows can be as long as a value that these are decoded sooner than all codes are searched.
-
-    That is told by the bits that row lengths take: values have one of 2 ** `bits` of the lengths that these could say.
-    """
-    lengths = int(np.unpackbits(values[1 : 2 + LONGEST // 64].view(np.uint8)).sum())
-    width = 32 * int(reading.view["row_bits_words"].sum()) // reading.column.rows
-    return lengths << bits <= 1 << width
-
-
-def _without_continuing(plan: Plan) -> tuple[tuple[Automaton, ...], tuple[int, ...]]:
-    """The searches of a `Length` or `Find` where no byte continues a character."""
-    if isinstance(plan.question, Length):
-        return (), ()
-    return tuple(machine._replace(classes=np.zeros_like(machine.classes)) for machine in plan.searches), (1,)
-
-
-def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
-    """The kernel that answers a question for rows, and its `test`."""
-    question = plan.question
-    if isinstance(question, Like):
-        test = plan.test
-        assert test is not None
-        parts, least = len(test.planes), min(test.least, 2**32 - 1)
-        if parts == 1 and not (test.prefix or test.suffix or question.more):
-            return "match_contains", [test.lengths[0]]
-        if parts == 0 or (parts == 1 and (test.prefix or test.suffix)):
-            from_start = test.prefix and not test.suffix
-            return "match_edge", [least, test.equal >= 0, parts, from_start, *(test.lengths or (0,))]
-        pairs = [number for pair in zip(test.planes, test.lengths, strict=True) for number in pair]
-        return "match_like", [least, parts, test.prefix, test.suffix, *pairs]
-    if isinstance(question, IsIn):
-        lengths = [length for length in plan.lengths if length < 2**32]
-        return "match_is_in", [len(lengths), *lengths]
-    if isinstance(question, Count):
-        pattern = question.pattern
-        overlaps = any(pattern.endswith(pattern[:i]) for i in range(1, len(pattern)))
-        return "match_count", [len(pattern), overlaps]
-    if isinstance(question, Find):
-        return "match_find", [len(question.pattern), planes == 2]
-    assert isinstance(question, Length | ByteCount)
-    return "match_length" if planes else "match_byte_count", []
-
-
-class _MatchCall:
-    """The memory of a call, and its launches."""
-
-    def __init__(self, prepared: Prepared, lane: Lane) -> None:
-        self.prepared, self.layout, self.lane = prepared, prepared.layout, lane
-        self._work = lane.allocate(prepared.work.nbytes)
-        self.image = int(self._work.ptr)
-        self.planes, self.seen = self.image + prepared.planes, self.image + prepared.seen
-        self.automata = [self.image + at for at in prepared.automata]
-        lane.upload(self.image, prepared.image_at(self.image))
-
-    def _segments(self, one: Round) -> tuple[Any, Any]:
-        """Addresses of a round's descriptors."""
-        layout, first = self.layout, one.group.start
-        return (
-            _u64(self.image + layout.views_at + first * text_launch.SEGMENT_VIEW.itemsize),
-            _u64(self.image + layout.search_views_at + first * launch.SEARCH_VIEW.itemsize),
-        )
-
-    def search(self, one: Round, ask: bool) -> None:
-        """Fill the planes of a round; `ask`: and say whether the last has a bit."""
-        layout, lane = self.layout, self.lane
-        searches = self.prepared.searches
-        if not searches or not layout.plane_words:
-            return
-        stops = layout.planes * layout.plane_words // one.stride
-        zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
-        states = 2 * max(machine.states for machine in searches)
-        lane.launch(
-            get_kernel("fsst_match", "fsst_match_automata"),
-            (states + zero_blocks, one.table_count, len(searches)),
-            256,
-            (
-                _u64(self.image + self.prepared.machines),
-                _u64(self.image + one.tables),
-                _u32(zero_blocks),
-                _u64(self.planes),
-                _u64(stops),
-                _u64(one.stride),
-            ),
-        )
-        views, search_views = self._segments(one)
-        to = self.planes
-        for i, (machine, count, launches) in enumerate(zip(searches, self.prepared.counts, one.searches, strict=True)):
-            for each in launches:
-                lane.launch(
-                    get_kernel("fsst_search", each.kernel, each.tile_size),
-                    each.units,
-                    each.shape.threads,
-                    (
-                        views,
-                        search_views,
-                        _u64(self.image + each.first_units),
-                        _u32(one.group.stop - one.group.start),
-                        _u64(self.automata[i]),
-                        _u32(machine.states),
-                        _u32(max(machine.longest - 1, 0)),
-                        _u32(each.shape.codes_capacity),
-                        _u32(each.pieces),
-                        _u64(to),
-                        _u64(layout.plane_words),
-                        _u64(self.seen if ask and i == len(searches) - 1 else 0),
-                    ),
-                    each.shape.shared,
-                )
-            to += 4 * count * layout.plane_words
-
-    def answer(self, one: Round, answers: int) -> None:
-        """Look at the planes of a round for its rows."""
-        kernel = self.prepared.kernel
-        views, search_views = self._segments(one)
-        self.lane.launch(
-            get_kernel("fsst_values" if kernel.startswith("match_values") else "fsst_match", kernel),
-            text_launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
-            text_launch.ROW_THREADS,
-            (
-                views,
-                search_views,
-                _u32(one.group.stop - one.group.start),
-                _u64(one.row_blocks),
-                _u64(self.planes),
-                _u64(self.layout.plane_words),
-                _u64(self.image + self.prepared.test),
-                _u64(answers),
-            ),
-        )
+    """See `contract.DeviceTextCodec`."""
+    return cuda_search.match(reading, plan, _SEARCHER, kept=kept, lane=lane)

@@ -38,7 +38,7 @@ class _Launch(NamedTuple):
     """A launch of fsst_rows for the segments of a round that have one tile size."""
 
     tile_size: int
-    shape: launch.SearchShape
+    shape: text_launch.SearchShape
     pieces: int
     first_units: int
     units: int

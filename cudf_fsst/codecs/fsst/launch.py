@@ -18,7 +18,7 @@ from ...lazy import kept_with
 from ..part import align
 from ..text import launch as text
 from ..text import values
-from ..text.launch import PIECE_TILES, ROW_THREADS, Shape, all_u64
+from ..text.launch import PIECE_TILES, SearchShape, Shape, all_u64
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from . import train, train_max
@@ -48,15 +48,12 @@ def defines(tile_size: int) -> dict[str, int]:
 
 
 def match_defines(tile_size: int = 0) -> dict[str, int]:
-    """Constants of fsst_match.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
+    """Constants of fsst_automata.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
-        "RUN_ON_NBYTES": _RUN_ON_NBYTES,
-        "OVERHANG_WORDS": _OVERHANG_WORDS,
-        "LONG_ROW": _LONG_ROW,
+        **(text.search_defines(tile_size) if tile_size else text.MATCH_DEFINES),
         "VALUES_LONGEST": values.LONGEST,
         "VALUES_MULTIPLIER": values.MULTIPLIER,
-        "MATCH_THREADS": ROW_THREADS,
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
     }
 
@@ -65,7 +62,7 @@ def rows_defines(tile_size: int = 0) -> dict[str, int]:
     """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
-        "RUN_ON_NBYTES": _RUN_ON_NBYTES,
+        "RUN_ON_NBYTES": text.RUN_ON_NBYTES,
         "ROWS_THREADS": 32 * _ROWS_WARPS_MAX,
         "MOST_ROW": MOST_ROW,
     }
@@ -146,7 +143,7 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
         return train_defines(shared_per_block)
     if file == "fsst_train_max":
         return train_max_defines()
-    if file in ("fsst_match", "fsst_search", "fsst_values"):
+    if file in ("fsst_automata", "fsst_search", "fsst_values"):
         return match_defines(tile_size)
     if file in ("fsst_rows", "fsst_rows_lift"):
         return rows_defines(tile_size)
@@ -154,7 +151,7 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
 
 
 _TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_search")
-_FOR_ALL_TILES = ("fsst_match", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values")
+_FOR_ALL_TILES = ("fsst_automata", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values")
 
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
@@ -284,21 +281,8 @@ def found_places(begin: int, segments: int) -> FoundPlaces:
     return FoundPlaces(*accumulate(counts, initial=begin))
 
 
-SEARCH_VIEW = all_u64("first_word", "automaton")
-
-
 #: `RowsView` of kernels/fsst_rows.cuh.
 ROWS_VIEW = all_u64("first_tile", "automaton")
-
-
-class Machine(NamedTuple):
-    """An automaton of bytes, and where those of codes belong."""
-
-    states: int
-    following: int
-    accepts: int
-    classes: int
-    automata: int
 
 
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
@@ -308,10 +292,6 @@ LOOK_ROWS = 1 << 16
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 
-# A match of the longest pattern that begins in a tile runs on into the next for so many bytes of codes at most, two for
-# every character but the first and the last; its bits, and those of a symbol more, fill so many words.
-_RUN_ON_NBYTES = 128
-_OVERHANG_WORDS = 4
 #: Bytes of an automaton of codes, for each state of that of bytes.
 AUTOMATON_NBYTES = 2 * 256 * 4
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
@@ -324,11 +304,6 @@ _ROWS_WARPS_MAX = 16
 _ROWS_RESIDENT = 32
 #: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
 MOST_ROW = 1 << 15
-#: Words behind the planes that fsst_match may read: of a window of three that begins where the last row ends, or of the
-#: longest pattern behind its start.
-PLANE_SPARE = 4
-#: Rows of more bytes are the work of a whole warp of fsst_match.
-_LONG_ROW = 1024
 
 _PAIRS_NBYTES = 65536
 #: The tables the kernels read.
@@ -544,16 +519,6 @@ def decode_shape(
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
 
 
-class SearchShape(NamedTuple):
-    """As `Shape`, and whether the automaton lies in shared memory."""
-
-    threads: int
-    shared: int
-    codes_capacity: int
-    resident: int
-    staged: bool
-
-
 @lru_cache(256)
 def search_shape(
     tile_size: int, codes_capacity: int, states: int, planes: int, shared_per_block: int, shared_per_multiprocessor: int
@@ -563,9 +528,9 @@ def search_shape(
     The automaton lies in shared memory if half of the warps still fit, of those that would without. Of equal shapes the
     one with the largest blocks is taken, whose warps share an automaton.
     """
-    words = PIECE_TILES * (tile_size // 32 + 1) + _OVERHANG_WORDS
+    words = PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
     while codes_capacity >= tile_size + 16:
-        warp = 4 * planes * words + codes_capacity + _RUN_ON_NBYTES + 16
+        warp = 4 * planes * words + codes_capacity + text.RUN_ON_NBYTES + 16
         found = []
         for table in (AUTOMATON_NBYTES * states, 0):
             best = SearchShape(0, 0, codes_capacity, 0, table > 0)
@@ -595,7 +560,7 @@ def rows_shape(
     1.39 ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
     """
     while codes_capacity >= tile_size + 16:
-        warp = codes_capacity + _RUN_ON_NBYTES + 16
+        warp = codes_capacity + text.RUN_ON_NBYTES + 16
         found = []
         for table in (ROWS_NBYTES * states + RESTARTS_NBYTES, 0):
             best = SearchShape(0, 0, codes_capacity, 0, table > 0)

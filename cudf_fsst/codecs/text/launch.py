@@ -34,6 +34,27 @@ DEFINES = {
 }
 #: Constants of kernels that include text_take.cuh.
 TAKE_DEFINES = {**DEFINES, "TAKE_ROWS": TAKE_ROWS, "TAKE_THREADS": TAKE_THREADS, "PLACE_BITS": PLACE_BITS}
+#: Rows of more bytes are the work of a whole warp of text_match.cu.
+_LONG_ROW = 1024
+#: Threads of a block of the row length kernels and of text_match.cu, and blocks a multiprocessor: warps have runs of
+#: row blocks.
+ROW_THREADS = 256
+_ROW_GRID = 16
+#: Constants of text_match.cu, and of kernels that include its headers.
+MATCH_DEFINES = {**DEFINES, "LONG_ROW": _LONG_ROW, "MATCH_THREADS": ROW_THREADS}
+#: A match of the longest pattern that begins in a tile runs on into the next for so many bytes of codes at most, two
+#: for every character but the first and the last; its bits, and those of the symbols that are looked at with its end,
+#: fill so many words.
+RUN_ON_NBYTES = 128
+OVERHANG_WORDS = 4
+#: Words behind the planes that text_match.cu may read: of a window of three that begins where the last row ends, or of
+#: the longest pattern behind its start.
+PLANE_SPARE = 4
+
+
+def search_defines(tile_size: int) -> dict[str, int]:
+    """Constants of kernels that search codes, compiled for a tile size."""
+    return {**MATCH_DEFINES, "TILE": tile_size, "RUN_ON_NBYTES": RUN_ON_NBYTES, "OVERHANG_WORDS": OVERHANG_WORDS}
 
 
 def defines(tile_size: int) -> dict[str, int]:
@@ -44,7 +65,12 @@ def defines(tile_size: int) -> dict[str, int]:
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
-    return {file: [DEFINES] for file in ("row_lengths", "text_answers", "text_gather")}
+    return {file: [file_defines(file)] for file in ("row_lengths", "text_answers", "text_gather", "text_match")}
+
+
+def file_defines(file: str) -> dict[str, int]:
+    """Constants that a file of all codecs of text is compiled with."""
+    return MATCH_DEFINES if file == "text_match" else DEFINES
 
 
 # Structs of the kernels, with the names that these have there. Addresses are fields like others.
@@ -96,6 +122,29 @@ TAKE_COLUMN = all_u64(
 )
 TAKE_TOTALS = all_u64("chars", "nulls", "tiles", "most_tiles", "groups_done")
 
+SEARCH_VIEW = all_u64("first_word", "automaton")
+
+
+class Machine(NamedTuple):
+    """An automaton of bytes, and where those of codes belong."""
+
+    states: int
+    following: int
+    accepts: int
+    classes: int
+    automata: int
+
+
+class SearchShape(NamedTuple):
+    """As `Shape`, and what of the automaton lies in shared memory: as the codec's kernels have it, 0 for nothing."""
+
+    threads: int
+    shared: int
+    codes_capacity: int
+    resident: int
+    staged: int
+
+
 GatherRowsJob = namedtuple(
     "GatherRowsJob",
     "numbers nbytes count numbers_validity first_group first rows offsets wide chars limit piece_validity",
@@ -112,9 +161,6 @@ _IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
 
 #: Tiles a warp works on together.
 PIECE_TILES = 32
-#: Threads of a block of the row length kernels, and blocks a multiprocessor: warps have runs of row blocks.
-ROW_THREADS = 256
-_ROW_GRID = 16
 
 
 class Shape(NamedTuple):

@@ -10,8 +10,8 @@
 // - the bits of the next block in registers already: 0.228 and 0.192 ms.
 #pragma once
 
-#include "fsst_match.cuh"
 #include "row_lengths.cuh"
+#include "text_match.cuh"
 
 // Words of bits of a row block that a lane brings to shared memory; bytes that the rows of a block may have then.
 #define SHORT_WORDS 8

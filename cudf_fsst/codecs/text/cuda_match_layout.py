@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,27 +12,63 @@ import numpy.typing as npt
 from ...device.memory import Workspace, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
-from ..text import launch as text_launch
-from ..text.layout import ROW_BLOCK
-from ..text.search import Automaton
 from . import launch
+from .layout import ROW_BLOCK
+from .search import Automaton
 
-if TYPE_CHECKING:  # its readers ask the registry for this codec
-    from ..text.cuda_reading import Reading
+if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
+    from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (text_launch.SEGMENT_VIEW.names or ()).index("table")
+_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Tables of a round: what the second dimension of a grid may be.
 _TABLES_MAX = 65535
+#: Bytes of a word of a `Machine`.
+_WORD = 8
 #: What else a call allocates: small things, and what alignment takes.
 SPARE = 16 << 10
+
+
+class Searcher(Protocol):
+    """How a codec's kernels search its codes."""
+
+    @property
+    def ROWS(self) -> int:
+        """States of an automaton of codes, for each of that of bytes."""
+
+    @property
+    def COMPARES(self) -> bool:
+        """Whether there are kernels that compare rows with values."""
+
+    def automaton_nbytes(self, states: int) -> int:
+        """Bytes of an automaton of codes, at most, of so many states of bytes; a multiple of 16."""
+
+    def automata_kernel(self) -> Any:
+        """``automata(machines, tables, zero_blocks, zeros_to, zero_stops, stride, *more_of_automata())``.
+
+        It makes them, as text_match.cuh and `cuda_search` say.
+        """
+
+    def more_of_automata(self) -> tuple[Any, ...]:
+        """What else it is told."""
+
+    def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> launch.SearchShape:
+        """Shape of a launch of a search; `codes_nbytes` and `tiles` are those of its segments."""
+
+    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
+        """The kernel that searches, launched as `cuda_search` says; `staged`: of the shape."""
+
+    def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
+        """What else it is told."""
+
+    def values_kernel(self, name: str) -> Any:
+        """What compares rows with values, if it does: ``match_values`` or ``match_values_searched``."""
 
 
 class Launch(NamedTuple):
     """A launch of a search for the segments of a round that have one tile size."""
 
-    kernel: str
     tile_size: int
     shape: launch.SearchShape
     pieces: int
@@ -57,6 +93,8 @@ class MatchLayout:
     Parameters
     ----------
     reading
+    searcher
+        Of the codec of all its segments.
     states, counts
         Of each search.
     decodes
@@ -75,20 +113,23 @@ class MatchLayout:
         Tables of a round, at most.
     """
 
-    def __init__(self, reading: Reading, states: tuple[int, ...], counts: tuple[int, ...], decodes: bool) -> None:
+    def __init__(
+        self, reading: Reading, searcher: Searcher, states: tuple[int, ...], counts: tuple[int, ...], decodes: bool
+    ) -> None:
+        self.searcher = searcher
         view = reading.view.copy()
         row_blocks = -(-view["rows"].astype(np.int64) // ROW_BLOCK)
         view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
         chars, self.shifts = view["chars"].astype(np.int64), view["tile_shift"].astype(np.int64)
         self.tiles = -(-chars >> self.shifts)
-        self.words = -(-self.tiles // text_launch.PIECE_TILES) << self.shifts
+        self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
         tables = reading.tables if states or decodes else reading.tables[:0]
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
         small += 256 * sum(states) + 512 * len(states) + SPARE
         column = reading.column
         room = scratch_limit(column.chars + column.itemsize * column.rows) - small
-        groups = self._groups(launch.AUTOMATON_NBYTES * sum(states), room) if states else [slice(0, view.size)]
+        groups = self._groups(sum(map(searcher.automaton_nbytes, states)), room) if states else [slice(0, view.size)]
         self.rounds: list[Round] | None = None
         if groups is None:
             return
@@ -139,7 +180,7 @@ class MatchLayout:
         self, group: slice, states: int, planes: int, place: int
     ) -> tuple[tuple[Launch, ...], list[npt.NDArray[np.uint32]]]:
         """A search's launches for a group, and what is at `place` of the image for them."""
-        attributes = device_attributes()
+        multiprocessors = device_attributes()["multiprocessors"]
         launches, arrays = [], []
         for shift in sorted(set(self.shifts[group].tolist())):
             tiles = np.where(self.shifts[group] == shift, self.tiles[group], 0)
@@ -147,19 +188,11 @@ class MatchLayout:
             if not total:
                 continue
             codes_nbytes = int(self.view["codes_nbytes"][group][tiles > 0].sum())
-            shape = launch.search_shape(
-                1 << shift,
-                launch.decode_codes_capacity(1 << shift, codes_nbytes, total),
-                states,
-                planes,
-                attributes["shared_per_block"],
-                attributes["shared_per_multiprocessor"],
-            )
-            warps = attributes["multiprocessors"] * shape.resident
-            pieces = text_launch.decode_pieces(total // text_launch.PIECE_TILES, warps)
+            shape = self.searcher.shape(1 << shift, codes_nbytes, total, states, planes)
+            warps = multiprocessors * shape.resident
+            pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
             units = -(-tiles // (shape.threads * pieces))
-            name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if shape.staged else "_large")
-            launches.append(Launch(name, 1 << shift, shape, pieces, place, int(units.sum())))
+            launches.append(Launch(1 << shift, shape, pieces, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
             place += arrays[-1].nbytes
         return tuple(launches), arrays
@@ -202,14 +235,14 @@ class Prepared:
             table.ravel() for machine in searches for table in (machine.following, machine.accepts, machine.classes)
         ]
         self.machines = layout.image.nbytes
-        tables_at = self.machines + launch.WORD * len(launch.Machine._fields) * len(searches)
+        tables_at = self.machines + _WORD * len(launch.Machine._fields) * len(searches)
         places = list(accumulate((table.size for table in tables), initial=tables_at))
         self.test = align(places[-1])
         size = self.test + align(test.nbytes)
         work = self.work = Workspace()
         work.reserve(size)
         self.automata = [
-            work.reserve(launch.AUTOMATON_NBYTES * machine.states * layout.tables_most) for machine in searches
+            work.reserve(layout.searcher.automaton_nbytes(machine.states) * layout.tables_most) for machine in searches
         ]
         self.planes = work.reserve(4 * (layout.planes * layout.plane_words + launch.PLANE_SPARE))
         self.seen = work.reserve(4)
@@ -220,7 +253,7 @@ class Prepared:
         image = self.image = np.zeros(size, np.uint8)
         for at, part in (
             (0, layout.image),
-            (self.machines, np.frombuffer(launch.words(machines), np.uint8)),
+            (self.machines, np.array(machines, _u64).view(np.uint8).ravel()),
             *zip(places, tables, strict=False),
             (self.test, test.view(np.uint8)),
         ):
@@ -229,11 +262,8 @@ class Prepared:
         self._addresses = np.concatenate(
             [
                 np.arange(layout.tables_at, layout.tables_end, 8),
-                layout.views_at + text_launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
-                *(
-                    self.machines + launch.WORD * np.arange(fields * i + 1, fields * (i + 1))
-                    for i in range(len(machines))
-                ),
+                layout.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
+                *(self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines))),
             ]
         )
         self._addresses //= 8

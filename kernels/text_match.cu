@@ -1,6 +1,6 @@
-// FSST match, beside the search (fsst_search.cu): automata of bytes -> automata of codes; planes of bits -> an answer for each row.
+// Match: planes of bits, which a codec's search has set where matches end (fsst_search.cu, onpair_search.cu) -> an answer for each row.
 //
-// Work unit: a warp answers for one row block after another. Where a question of yes and no needs a bit, most blocks go by fsst_match_short.cuh. For
+// Work unit: a warp answers for one row block after another. Where a question of yes and no needs a bit, most blocks go by text_match_short.cuh. For
 // others of yes and no a lane has eight neighbouring rows, if these have similar, short lengths: it unpacks them into registers, and the
 // answers go out through shared memory, coalesced. Else row lengths are unpacked as row_lengths_unpack does it, then a lane has rows
 // 32 * k + lane. Rows of more than LONG_ROW bytes are the whole warp's work, one after another.
@@ -9,9 +9,9 @@
 //
 // Tried and lost, TPC-H l_comment SF 10 on an H200: for blocks of few bits, to look for the row of each bit instead of the bits of each row
 // took as long (0.22 ms of both, for 12 bits a block).
-#include "fsst_match.cuh"
-#include "fsst_match_short.cuh"
 #include "row_lengths.cuh"
+#include "text_match.cuh"
+#include "text_match_short.cuh"
 
 // Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
@@ -19,50 +19,6 @@
 #else
 #define MATCH_BLOCKS 3
 #endif
-
-// For each plane a byte, 1 where a match ends behind a byte that led to a state.
-__device__ __forceinline__ u32 ends_at(const Machine& machine, u32 state, u32 byte) {
-  const u32 bits =
-      reinterpret_cast<const u8*>(machine.accepts)[state] | reinterpret_cast<const u8*>(machine.classes)[byte];
-  return (bits & 1) | (bits & 2) << 7;
-}
-
-// Makes the automata of codes of `tables`, addresses of DecodeTables, one for each machine and table. Blocks behind the states of all
-// automata write zeros, four words of every `stride`, to the planes from `zeros_to` on, `zero_stops` times. grid: x covers the most
-// states of an automaton of codes and `zero_blocks` blocks, y = tables, z = machines; block: 256 threads, one a code.
-extern "C" __global__ void __launch_bounds__(256)
-    fsst_match_automata(const Machine* __restrict__ machines, const u64* __restrict__ tables, u32 zero_blocks,
-                        u64 zeros_to, u64 zero_stops, u64 stride) {
-  const u32 states_there = gridDim.x - zero_blocks, code = threadIdx.x;
-  if (blockIdx.x >= states_there) {
-    if (blockIdx.y > 0 || blockIdx.z > 0) return;
-    for (u64 i = u64(blockIdx.x - states_there) * blockDim.x + code; i < zero_stops; i += u64(zero_blocks) * blockDim.x)
-      *reinterpret_cast<uint4*>(zeros_to + 4 * i * stride) = make_uint4(0, 0, 0, 0);
-    return;
-  }
-  const Machine& machine = machines[blockIdx.z];
-  const u32 states = u32(machine.states), row = blockIdx.x;
-  if (row >= 2 * states) return;
-  const u8* following = reinterpret_cast<const u8*>(machine.following);
-  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(tables[blockIdx.y]);
-  u32 state, length = 1, ends;
-  if (row >= states) {
-    state = following[256 * (row - states) + code];
-    ends = ends_at(machine, state, code);
-  } else {
-    u64 symbol = table.entries[code];
-    length = split_entry(symbol, table.is_eight(code)) / 8;
-    state = row, ends = 0;
-    for (u32 place = 0; place < length; ++place, symbol >>= 8) {
-      const u32 byte = u32(symbol & 255);
-      state = following[256 * state + byte];
-      ends |= ends_at(machine, state, byte) << place;
-    }
-    if (code == 255) state = states + row;
-  }
-  u32* to = reinterpret_cast<u32*>(machine.automata) + (u64(blockIdx.y) * 2 * states + row) * 256;
-  to[code] = state | length << 8 | ends << 16;
-}
 
 // Rows that a lane looks at together, so that several loads are under way at a time.
 #define GROUP 4

@@ -1,0 +1,43 @@
+// A search's bits: those of 32 tiles in a warp's shared memory, and of a piece in a plane, for kernels that search codes.
+//
+//            tile 0 of the piece     tile 1                      tile 31                 behind the piece
+//   bits     w w w w w w w w pad     w w w w w w w w pad  ...    w w w w w w w w pad     o o o o
+//
+// A word of padding behind each tile's spreads them over the banks. They go to the plane with coalesced stores. The overhang o, and the first
+// words of every piece, which another warp's overhang may reach, go there by atomic operations: whoever made the automata has set these
+// to zero (write_zeros).
+#pragma once
+
+#include "text_tiles.cuh"
+
+#define TILE_WORDS (TILE / 32)
+// Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
+#define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
+
+// Where word i of the piece's bits lies in shared memory.
+__device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
+
+// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
+__device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
+  const u32 lane = lane_id();
+  u32 seen = 0;
+#pragma unroll
+  for (u32 i = 0; i < TILE_WORDS; ++i) {
+    const u32 word = 32 * i + lane;
+    u32* from = words + padded_word(word);
+    const u32 value = *from;
+    *from = 0;
+    seen |= value;
+    if (word >= OVERHANG_WORDS)
+      to[word] = value;
+    else if (value != 0)
+      atomicOr(to + word, value);
+  }
+  if (lane < OVERHANG_WORDS) {
+    u32* from = words + padded_word(TILE) + lane;
+    const u32 value = *from;
+    *from = 0;
+    if (next && value != 0) atomicOr(to + TILE + lane, value);
+  }
+  return seen != 0;
+}
