@@ -17,6 +17,7 @@ import cudf_fsst
 import fresh
 from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, check, rows_of, strings_of
 from column_cases import DTYPES, STR
+from cudf_fsst.codecs import host_strings
 from cudf_fsst.codecs.dict import cpu, plan
 from cudf_fsst.codecs.dict.part import DictPart
 from cudf_fsst.codecs.node import Node, of_parts
@@ -111,22 +112,22 @@ def test_cudf(case: Case, codec: str | None, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_threads_and_room_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = strings_of([None if i % 5 == 0 else b"value %d" % (i * i % 70_001) for i in range(200_000)])
-    wanted = list(cpu.compress(rows, pa.string(), codec="dict").parts)
+    wanted = list(host_strings.compress(rows, pa.string(), codec="dict").parts)
     monkeypatch.setattr(cpu, "_CHUNK_ROWS", 1 << 13)
     for threads, held in (("1", 1 << 25), ("3", 1 << 25), ("3", 1)):
         monkeypatch.setenv("CUDF_FSST_NUM_THREADS", threads)
         monkeypatch.setattr(cpu, "_HELD_NBYTES", held)
-        made = cpu.compress(rows, pa.string(), codec="dict")
+        made = host_strings.compress(rows, pa.string(), codec="dict")
         for part, other in zip(made.parts, wanted, strict=True):
             assert part.meta.tobytes() == other.meta.tobytes()
             assert part.codes.tobytes() == other.codes.tobytes()
     monkeypatch.setattr(cpu, "_WINDOW_ROWS", 1 << 12)
     monkeypatch.setattr(plan, "PIECE_CODES", 1 << 14)
-    made = cpu.compress(rows, pa.string(), codec="dict")
+    made = host_strings.compress(rows, pa.string(), codec="dict")
     assert len(made.segments[0].packed) == 13
     expected = rows_of(rows)
-    assert rows_of(cpu.read(made, 0, rows.rows)) == expected
-    assert rows_of(cpu.read(made, 7, 100_001)) == expected[7:100_001]
+    assert rows_of(host_strings.read(made, 0, rows.rows)) == expected
+    assert rows_of(host_strings.read(made, 7, 100_001)) == expected[7:100_001]
 
 
 # Which get one ------------------------------------------------------------------------------------------------------

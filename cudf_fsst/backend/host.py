@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..automata import UNDECIDED, RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
-from ..codecs import host
+from ..codecs import host, host_strings
 from ..codecs.contract import Table
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
@@ -100,7 +100,7 @@ class HostBackend:
         """
         self.check_stream(stream)
         try:
-            values, exact = host.match(node, plan)
+            values, exact = host_strings.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
             return None
         found = host.validity(node)
@@ -120,7 +120,7 @@ class HostBackend:
         """
         self.check_stream(stream)
         found = host.validity(node)
-        found.type, found.values, found.itemsize = pa.bool_(), host.accept(node, machine), 1
+        found.type, found.values, found.itemsize = pa.bool_(), host_strings.accept(node, machine), 1
         return found, not machine.decides and bool((found.values == UNDECIDED).any())
 
     @MATCH

@@ -11,18 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..arrow_types import has_offsets, list_size
-from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
+from . import host_strings as strings
 from .bitmap import rebased
 from .chosen import Chosen, Selected, chosen, numbers_of
-from .dict import cpu as dictionary
 from .node import Node, Parts, is_signed, is_strings, of_validity
 from .registry import string_names
 from .span import Span
 from .task import ColumnTask
-from .text import cpu as text
-from .text import search
 from .values import cpu as fixed
 
 #: Rows from which on it is found out how much memory a call that takes them may need beside its result, and which part
@@ -102,7 +99,7 @@ def validity(node: Node) -> ColumnBuffers:
     if not node.null_count:
         return found
     if is_strings(node.type):
-        found.validity, found.null_count = dictionary.validity(node) if node.coded else text.validity(node.segments)
+        found.validity, found.null_count = strings.validity(node)
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
         _set_validity(found, rebased(bits, 0, node.rows))
@@ -118,72 +115,6 @@ def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
         values = fixed.read(parts, parts[0].itemsize, start, stop, edges=edges)
         found[start:stop] = span.of(values.view(f"u{values.itemsize}"))
     return found
-
-
-def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
-    """Answer a question about strings for every row; distinct values are asked once.
-
-    Returns
-    -------
-    (ndarray of bool or int32, shape (rows,), bool)
-        As `text.cpu_match.match` gives, of null rows it means nothing; and whether that is the answer: else the rows
-        found are candidates.
-
-    Raises
-    ------
-    OverflowError
-        An answer is larger than int32.
-    ValueError
-        A part is damaged.
-    """
-    if not node.coded:
-        return _searched(node, plan)
-    answers, exact = np.empty(node.rows, search.answer_dtype(plan.question)), True
-    for run, first in zip(node.runs, node.run_edges.tolist(), strict=False):
-        out = answers[first : first + run.rows]
-        if isinstance(run, Node):
-            out[:], is_answer = _searched(run, plan)
-        elif (few := dictionary.few_of(run)) is not None:
-            dictionary.look_up(run, few.answers(plan.question), out)
-            continue
-        else:
-            found, is_answer = _searched(run.values, plan)
-            dictionary.look_up(run, found, out)
-        exact = exact and is_answer
-    return answers, exact
-
-
-def accept(node: Node, machine: RowAutomaton) -> npt.NDArray[np.uint8]:
-    """What an automaton says of every row of strings; distinct values are asked once.
-
-    Returns
-    -------
-    ndarray of uint8, shape (rows,)
-        As `text.cpu_rows.answer` gives.
-
-    Raises
-    ------
-    ValueError
-        A part is damaged.
-    """
-    from .text import cpu_rows  # compiled where it is needed
-
-    if not node.coded:
-        return cpu_rows.answer(node.segments, machine)
-    answers = np.empty(node.rows, np.uint8)
-    for run, first in zip(node.runs, node.run_edges.tolist(), strict=False):
-        out = answers[first : first + run.rows]
-        if isinstance(run, Node):
-            out[:] = cpu_rows.answer(run.segments, machine)
-        else:
-            dictionary.look_up(run, cpu_rows.answer(run.values.segments, machine), out)
-    return answers
-
-
-def _searched(strings: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:
-    from .text import cpu_match  # compiled where it is needed
-
-    return cpu_match.match(strings.segments, plan), plan.exact or search.values_of(plan.question) is not None
 
 
 class HostCompressor:
@@ -238,7 +169,7 @@ class HostCompressor:
         if self.codec not in (None, *string_names()):
             raise ValueError(f"codec {self.codec!r} does not take strings, only {string_names()} do")
         assert isinstance(column.strings, HostStrings)
-        return dictionary.compress(column.strings, column.type, codec=self.codec, what=self.what, **self.strings)
+        return strings.compress(column.strings, column.type, codec=self.codec, what=self.what, **self.strings)
 
     def compress_validity(self, column: ColumnBuffers) -> Parts:
         bits = rebased(column.validity, column.validity_offset, column.rows)
@@ -262,9 +193,7 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         raise IndexError(f"rows {start} to {stop} of {node.rows}")
     kind, rows = node.type, stop - start
     if is_strings(kind):
-        if node.coded:
-            return _of_strings(kind, dictionary.read(node, start, stop))
-        return _of_strings(kind, text.read(node.segments, start, stop, edges=node.segment_edges))
+        return _of_strings(kind, strings.read(node, start, stop))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
     found = ColumnBuffers(kind, rows)
@@ -297,9 +226,7 @@ def _count(rows: Selected) -> int:
 def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
     kind, count = node.type, _count(wanted)
     if is_strings(kind):
-        if node.coded:
-            return _of_strings(kind, dictionary.take(node, wanted, room=room))
-        return _of_strings(kind, text.take(node.segments, wanted, edges=node.segment_edges, room=room))
+        return _of_strings(kind, strings.take(node, wanted, room=room))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, count, count)
     if count == 0:  # of a list, one offset all the same

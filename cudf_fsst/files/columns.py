@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..arrow_types import MOST_VALUES, needs_version_3, values_of_a_row
-from ..codecs import host
-from ..codecs.dict import cpu as dictionary
+from ..codecs import host, host_strings
 from ..codecs.host import HostCompressor
 from ..codecs.node import Content, Node, is_strings, of_parts
 from ..codecs.values import cpu
@@ -185,7 +184,7 @@ class _PlainStore(HostCompressor):
         return super().wanted(column) | {"codec": trees.RAW}
 
     def compress_strings(self, column: Any) -> Node:
-        return dictionary.compress(column.strings, column.type, codec=FIRST_TEXT)
+        return host_strings.compress(column.strings, column.type, codec=FIRST_TEXT)
 
 
 def _label_levels(labels: Any, error: TypeError) -> tuple[dict[str, Any], list[Content]]:

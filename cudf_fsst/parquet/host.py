@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from .. import index as indexes
 from ..backend import HostBackend
-from ..codecs import host
-from ..codecs.dict import cpu as dictionary
+from ..codecs import host, host_strings
 from ..codecs.dict import plan
 from ..codecs.node import Content, Node, check_codec
 from ..codecs.registry import DICTIONARIES
@@ -168,7 +167,7 @@ class HostReader:
     def _of_coded(self, column: CodedColumn, dtype: Any, codec: str | None) -> Content:
         """A column that comes with a dictionary, which it keeps if it would have got one; else it is decoded."""
         empty, stored = encode_arrow(pa.chunked_array([], column.type), dtype)
-        node = dictionary.compress_coded(column.coded, empty.type, codec=codec, **self._strings)
+        node = host_strings.compress_coded(column.coded, empty.type, codec=codec, **self._strings)
         if node is None:
             array, stored = encode_arrow(column.strings(), dtype)
             [node] = host.compress([ColumnTask(arrow_columns.describe(array), codec, self._strings)])

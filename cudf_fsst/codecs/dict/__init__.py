@@ -1,7 +1,8 @@
 """Strings that repeat, as codes of their distinct values (docs/format.md, section 19).
 
-Codes are packed by a codec of values, and the distinct values are compressed by the one of strings: a tree of nodes, as
-of categories. So this is no codec as ``contract.py`` has them; ``codecs/host.py`` and ``codecs/device.py`` call it.
+Codes are packed by a codec of values, and the distinct values are compressed by one of text: a part of such rows
+(``part.py``) has two columns as children. So what ``contract.py`` has for codecs of text does not fit; ``cpu.py`` and
+``cuda_read.py`` have what ``codecs/host_strings.py`` and ``codecs/device.py`` need of this one.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ in the order of these rows. The codes are made after that, piece by piece, so th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +16,12 @@ import numpy.typing as npt
 from ...buffers import HostStrings
 from ...naming import What
 from ...workers import map_items, num_threads
-from ..bitmap import put, rebased
-from ..chosen import Selected, numbers_of, parts_of, shares_of
-from ..node import Node, dict_part, of_parts, of_validity
-from ..part import Packed, Part
-from ..registry import DICTIONARIES, is_text
+from ..bitmap import rebased
+from ..chosen import Selected
+from ..node import dict_part, of_parts, of_validity
+from ..part import Packed
 from ..text import cpu as text
-from ..text import plan as strings_plan
-from ..text.choose import codec_of, codecs_of
+from ..text.choose import codec_of
 from ..text.segment import Segments
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
@@ -267,82 +264,7 @@ class _CodedDistinct:
 # --- encoding -------------------------------------------------------------------------------------------------------
 
 
-def compress(
-    strings: HostStrings, kind: Any, *, codec: str | None = None, table: Any = None, what: What = None, **options: Any
-) -> Node:
-    """Compress a column, each scope by a dictionary or by a codec of text.
-
-    Parameters
-    ----------
-    strings
-        The column; its characters under nulls are dropped.
-    kind : pyarrow.DataType
-        Of the column.
-    codec : str, optional
-        That of text, or of dictionaries; None: whichever is expected to be smaller, for each scope.
-    table : ValueTable, optional
-        Of a codec of text, which is the codec then.
-    what : str, callable or None
-        What the log calls the column.
-    **options
-        ``tile_size`` and ``level`` of text, for distinct values too.
-
-    Raises
-    ------
-    ValueError
-        A wrong argument, or offsets that decrease or lie outside the characters.
-    """
-    of_text, named = codecs_of(codec, table, options.get("level", "default")), codec == DICTIONARIES.NAME
-    if is_text(codec) or table is not None or not plan.eligible(strings.rows, named=named):
-        return of_parts(kind, text.compress(strings, *of_text, table=table, **options))
-    strings = text.checked(strings)
-    strings.chars = np.ascontiguousarray(strings.chars)
-    parts: list[Part] = []
-    plain: list[text.Scope] = []
-
-    def end_plain() -> None:
-        if plain:
-            parts.extend(text.encode(strings, plain, of_text, **options))
-            plain.clear()
-
-    for scope in text.scopes_of(strings.offsets):
-        found = _scope(_rows(strings, scope[0][0], scope[-1][1]), kind, named, what, options)
-        if found is None:
-            plain.append(scope)
-        else:
-            end_plain()
-            parts.append(found)
-    end_plain()
-    return of_parts(kind, parts)
-
-
-def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
-    """Rows `first` to ``last - 1`` as they are."""
-    rows, nulls = last - first, 0
-    offset = strings.validity_offset + first
-    if strings.validity is not None:
-        bits = rebased(strings.validity, offset, rows)
-        nulls = rows - int(np.bitwise_count(bits).sum(dtype=np.int64))
-    validity = strings.validity if nulls else None
-    return HostStrings(rows, strings.chars, strings.offsets[first : last + 1], validity, offset, nulls)
-
-
-def compress_coded(
-    coded: DictionaryRows, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
-) -> Node | None:
-    """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
-    named = codec is not None
-    if is_text(codec) or not plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
-        return None
-    found = _scope(coded, kind, named, what, options)
-    return None if found is None else of_parts(kind, [found])
-
-
-def _is_one_scope(chars: int) -> bool:
-    return strings_plan.segment_count(chars) <= strings_plan.segments_per_table(chars)
-
-
-def _scope(
+def encode(
     strings: HostStrings | DictionaryRows, kind: Any, named: bool, what: What, options: dict[str, Any]
 ) -> DictPart | None:
     """The part of a scope with a dictionary, or None where a codec of text alone is better."""
@@ -527,71 +449,14 @@ def _expand(
     return position
 
 
-def read(node: Node, start: int, stop: int) -> HostStrings:
-    """Rows `start` to ``stop - 1`` of strings of which some have dictionaries, as `text.cpu.read` gives them.
+class Coded:
+    """Rows that are about to be written, a window of codes at a time: how many, and how many characters.
 
-    Raises
-    ------
-    ValueError
-        A part is damaged.
+    As `text.cpu_joined.Unwritten`.
     """
-    made: list[_Made] = []
-    numbers = range(*parts_of(node.run_edges, start, stop))
-    for number in numbers:
-        one, base = node.runs[number], int(node.run_edges[number])
-        first, last = max(start - base, 0), min(stop - base, one.rows)
-        if isinstance(one, DictPart):
-            made.append(_Coded(one, first, last))
-        elif len(numbers) == 1:
-            return text.read(one.segments, first, last, edges=one.segment_edges)
-        else:
-            made.append(_Plain(one, first, last))
-    total = sum(one.chars for one in made)
-    chars, offsets = np.empty(total, np.uint8), np.zeros(stop - start + 1, text.offset_dtype(total))
-    bitmap = np.zeros(-(-(stop - start) // 8), np.uint8)
-    row = position = nulls = 0
-    for some in made:
-        bits, count = some.write(position, offsets[row + 1 : row + 1 + some.rows], chars)
-        if bits is None:
-            bits = rebased(np.full(-(-some.rows // 8), 255, np.uint8), 0, some.rows)
-        put(bitmap, row, bits)
-        nulls += count
-        row += some.rows
-        position += some.chars
-    return HostStrings(stop - start, chars, offsets, bitmap if nulls else None, 0, nulls)
-
-
-class _Made(ABC):
-    """Rows of a run that are about to be written: how many, how many characters, and how."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows, self.chars = rows, 0
-
-    @abstractmethod
-    def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
-        """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
-
-
-class _Plain(_Made):
-    """Rows without a dictionary."""
-
-    def __init__(self, run: Node, first: int, last: int) -> None:
-        super().__init__(last - first)
-        self._found = text.read(run.segments, first, last, edges=run.segment_edges)
-        self.chars = self._found.chars.size
-
-    def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
-        found = self._found
-        np.add(found.offsets[1:], position, out=offsets, casting="same_kind")
-        chars[position : position + self.chars] = found.chars
-        return found.validity, found.null_count
-
-
-class _Coded(_Made):
-    """Rows with a dictionary, a window of codes at a time."""
 
     def __init__(self, part: DictPart, first: int, last: int) -> None:
-        super().__init__(last - first)
+        self.rows, self.chars = last - first, 0
         self._part, self._first, self._values = part, first, _values(part)
         self._windows = cut(first, last, _WINDOW_ROWS)
         self._held: Any = None
@@ -607,6 +472,7 @@ class _Coded(_Made):
         return codes, bits, _lengths(codes, bits, self._values)
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
+        """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
         end = position
         for a, b in self._windows:
             held = self._held if len(self._windows) == 1 and self._held is not None else self._codes((a, b))
@@ -620,54 +486,11 @@ class _Coded(_Made):
         return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
 
 
-def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
-    """The validity bitmap of all rows of strings, or None where there are no nulls, and how many."""
-    if not node.null_count:
-        return None, 0
-    bitmap = np.zeros(-(-node.rows // 8), np.uint8)
-    row = 0
-    for one in node.runs:
-        if isinstance(one, Node):
-            bits, _ = text.validity(one.segments)
-        else:
-            bits = bits_of(one, 0, one.rows) if one.null_count else None
-        if bits is None:
-            bits = rebased(np.full(-(-one.rows // 8), 255, np.uint8), 0, one.rows)
-        put(bitmap, row, bits)
-        row += one.rows
-    return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
-
-
-def take(node: Node, rows: Selected, *, room: int = fixed.ROOM_NBYTES) -> HostStrings:
-    """Rows of strings of which some have dictionaries, in any order, repeated or not, each of which is there."""
-    if len(node.runs) == 1:
-        return _taken(node.runs[0], rows, room)
-    rows = numbers_of(rows)
-    if not rows.size:
-        return read(node, 0, 0)
-    places = np.empty(0, np.int64)
-    order = rows
-    if (np.diff(rows) < 0).any():
-        places = np.argsort(rows, kind="stable")
-        order = rows[places]
-    found = [
-        _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), room)
-        for number, first, last in shares_of(order, node.run_edges)
-    ]
-    made = found[0] if len(found) == 1 else joined(found)
-    if not places.size:
-        return made
-    back = np.empty(rows.size, np.int64)
-    back[places] = np.arange(rows.size)
-    return text.gather(made, back)
-
-
-def _taken(run: Node | DictPart, wanted: Selected, room: int) -> HostStrings:
-    if isinstance(run, Node):
-        return text.take(run.segments, wanted, edges=run.segment_edges, room=room)
-    indices, own = run.children
+def take(part: DictPart, wanted: Selected, *, room: int) -> HostStrings:
+    """Rows in any order, repeated or not, each of which is there."""
+    indices, own = part.children
     (parts,), (edges,) = indices.values, indices.values_edges
-    codes = fixed.take(parts, run.itemsize, wanted, edges=edges, room=room).astype(np.int64)
+    codes = fixed.take(parts, part.itemsize, wanted, edges=edges, room=room).astype(np.int64)
     count, bits, nulls = codes.size, None, 0
     if not count:
         return HostStrings(0, _NONE, np.zeros(1, np.int32))
@@ -693,19 +516,3 @@ def _taken(run: Node | DictPart, wanted: Selected, room: int) -> HostStrings:
     codes[valid == 0] = strings.rows
     made = text.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
     return HostStrings(made.rows, made.chars, made.offsets, bits, 0, nulls)
-
-
-def joined(found: Sequence[HostStrings]) -> HostStrings:
-    """Strings one after another."""
-    rows, total = sum(one.rows for one in found), sum(one.chars.size for one in found)
-    offsets, bitmap = np.zeros(rows + 1, text.offset_dtype(total)), np.zeros(-(-rows // 8), np.uint8)
-    row = position = 0
-    for one in found:
-        offsets[row + 1 : row + 1 + one.rows] = one.offsets[1:].astype(np.int64) + position
-        bits = np.full(-(-one.rows // 8), 255, np.uint8) if one.validity is None else one.validity
-        put(bitmap, row, rebased(bits, 0, one.rows))
-        row += one.rows
-        position += one.chars.size
-    nulls = sum(one.null_count for one in found)
-    chars = np.concatenate([one.chars for one in found])
-    return HostStrings(rows, chars, offsets, bitmap if nulls else None, 0, nulls)

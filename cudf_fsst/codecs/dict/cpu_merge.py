@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
-from ..bitmap import put, rebased
 from ..node import dict_part, of_parts, of_validity
 from ..part import Packed, Part
 from ..registry import of_text
 from ..text import cpu as text
 from ..text.choose import codec_of
+from ..text.cpu_joined import Read, joined, put_valid
 from ..values import cpu as fixed
 from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import plan
-from .cpu import Codes, ValueTable, bits_of, codes_of, damaged, joined
+from .cpu import Codes, ValueTable, bits_of, codes_of, damaged
 from .part import DictPart
 
 #: Characters of values that are decoded together.
@@ -80,7 +80,7 @@ def together(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
             if batch and nbytes > _VALUES_NBYTES:
                 break
             batch.append(part)
-        strings = joined([values, *(text.read(part.values.segments) for part in batch)])
+        strings = joined([Read(values), *(Read(text.read(part.values.segments)) for part in batch)])
         table, sizes = ValueTable(strings), np.diff(strings.offsets.astype(np.int64))
         table.insert(0, values.rows, strings.rows + 1)
         ends = np.cumsum([values.rows, *(part.values.rows for part in batch)]).tolist()
@@ -106,10 +106,7 @@ def _one(members: Sequence[Member], values: HostStrings) -> DictPart:
     if nulls:
         bitmap = np.zeros(-(-rows // 8), np.uint8)
         for one, start in zip(members, edges, strict=False):
-            bits = bits_of(one.part, 0, one.part.rows)
-            if not bits.size:  # no nulls
-                bits = rebased(np.full(-(-one.part.rows // 8), 255, np.uint8), 0, one.part.rows)
-            put(bitmap, start, bits)
+            put_valid(bitmap, start, one.part.rows, bits_of(one.part, 0, one.part.rows))
         validity = fixed.compress(bitmap, what=of_validity(None))
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
