@@ -505,7 +505,7 @@ def as_bytes(values: Any) -> list[Any]:
 def test_categories_decode_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     series = modes()
     column = series.fsst.compress()
-    monkeypatch.setattr(cpu, "read", None)  # what decodes rows
+    monkeypatch.setattr(cpu, "Coded", None)  # what decodes rows
     monkeypatch.setattr(cpu, "take", None)
     pd.testing.assert_series_equal(column.to_categorical(), series.astype("category"))
     pd.testing.assert_series_equal(column.value_counts(), series.value_counts())
