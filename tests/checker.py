@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
-from cudf_fsst.codecs import host, registry
-from cudf_fsst.codecs.dict import cpu as dictionary
+from cudf_fsst.codecs import host, host_strings, registry
 from cudf_fsst.codecs.dict import plan as dictionaries
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.node import Node
@@ -282,7 +281,7 @@ def check(
     compressed = variant.compress(strings, table, tile_size, level)
     codec = variant.codec if table is None else "fsst"
     options = {"table": table, "tile_size": tile_size, "level": level}
-    reference = list(dictionary.compress(strings, pa.large_binary(), codec=codec, **options).parts)
+    reference = list(host_strings.compress(strings, pa.large_binary(), codec=codec, **options).parts)
     if registry.is_text(codec):
         assert all(isinstance(part, Segment) and part.codec == codec for part in reference)
     elif codec == "dict" and strings.rows:

@@ -20,10 +20,12 @@ WORDS = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB", "", "x" * 70]
 
 def same(found: Node, expected: Node) -> None:
     """The same tree, with the same bytes."""
-    for name in ("rows", "null_count", "chars"):  # pandas' strings are another Arrow type
+    for name in ("rows", "null_count", "chars_nbytes", "codec"):  # pandas' strings are another Arrow type
         assert getattr(found, name) == getattr(expected, name)
-    for one, other in zip(found.children, expected.children, strict=True):
-        same(one, other)
+    for one, other in zip(found.segments, expected.segments, strict=True):
+        assert (one.codec, one.rows, one.chars) == (other.codec, other.rows, other.chars)
+        for child, wanted in zip(one.children, other.children, strict=True):
+            same(child, wanted)
     same_parts(found.parts, expected.parts)
 
 
