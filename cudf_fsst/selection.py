@@ -218,6 +218,11 @@ def is_mask(key: Any) -> bool:
     return len(key) > 0 and pd.api.types.infer_dtype(key, skipna=True) == "boolean"
 
 
+def numbers_of(rows: Any) -> Any:
+    """Row numbers, with or without what is known of them."""
+    return getattr(rows, "rows", rows)
+
+
 def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] | None = None) -> Any:
     """Numbers of the rows that a key selects.
 

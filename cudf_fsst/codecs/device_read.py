@@ -299,9 +299,10 @@ class _ColumnsReader:
             jobs, taken, strings, lists = self._jobs, self._taken, self._strings, self._lists
             self._jobs, self._taken, self._strings, self._lists = [], {}, [], []
             fixed.decompress(jobs, lane=lane)
+            # Rows of strings first: they are waited for, and values that are taken are not.
+            self._read_strings(strings)
             for rows, some in taken.items():
                 fixed.take(some, rows, lane=lane, room=self._room)
-            self._read_strings(strings)
             self._descend(lists)
         if not self._counted:
             return
@@ -322,7 +323,7 @@ class _ColumnsReader:
             key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
             alike.setdefault(key, []).append((made, node))
         for wanted, some in alike.items():
-            for coded in (False, True):
+            for coded in (True, False):  # the GPU has less to do for codes before it can be waited for
                 own = [(made, node) for made, node in some if node.coded == coded]
                 found = self._read_alike([node for _, node in own], wanted, coded)
                 for (made, _), strings in zip(own, found, strict=True):

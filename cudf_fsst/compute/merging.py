@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import selection
+from .. import query, selection
 from ..interop import cudf as interop_cudf
 from ..rows import Rows
 
@@ -21,6 +21,8 @@ _LEAVES_OUT = {_LEFT: ("inner", "right", "leftsemi"), _RIGHT: ("inner", "left", 
 _BOTH_SIDES = ("inner", "left", "right", "outer")
 #: How many times fewer rows make it worth while to look for them first.
 _LESS = 4
+#: Options of joins that libcudf answers by itself.
+_PLAIN = {"on", "left_on", "right_on", "suffixes"}
 
 
 class _Side(NamedTuple):
@@ -29,6 +31,8 @@ class _Side(NamedTuple):
     Attributes
     ----------
     data : CompressedFrame or DataFrame
+    columns : pandas.Index
+        Labels of its columns.
     keys : list of int
         Places of the columns that are joined; none where the index is.
     labels : list of int or str
@@ -38,6 +42,7 @@ class _Side(NamedTuple):
     """
 
     data: Any
+    columns: pd.Index
     keys: Sequence[int]
     labels: Sequence[Any]
     number: str
@@ -48,7 +53,11 @@ class _Side(NamedTuple):
 
     def column(self, place: int) -> Any:
         """A column as a Series."""
-        return self.data._series_at(place) if isinstance(self.data, Rows) else self.data.iloc[:, place]  # type: ignore[attr-defined]
+        if isinstance(self.data, Rows):
+            return self.data._series_at(place)  # type: ignore[attr-defined]  # of a frame
+        if interop_cudf.is_cudf_frame(self.data):
+            return interop_cudf.series(interop_cudf.columns(self.data)[place], None, None)
+        return self.data.iloc[:, place]
 
     def joined(self, other: _Side, how: str, *, fewer: bool) -> Any:
         """A DataFrame of the keys and the numbers of rows, with the index; `fewer`: without rows that find nothing."""
@@ -58,7 +67,7 @@ class _Side(NamedTuple):
             if rows is None:
                 made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]
             else:
-                made, numbers = part._take(rows), getattr(rows, "rows", rows)
+                made, numbers = part._take(rows), selection.numbers_of(rows)
         else:
             made = self.data.iloc[:, list(self.keys)].copy(deep=False)
             numbers = np.arange(len(made))
@@ -72,10 +81,39 @@ class _Side(NamedTuple):
             return None
         column = self.data.column_at(self.keys[0])  # of a frame
         key = other.column(other.keys[0])
-        if key.dtype != column.dtype or isinstance(key.dtype, pd.CategoricalDtype) or bool(key.isna().any()):
+        there = query.is_among(column, key)
+        if there is not None:
+            mask = column._backend.as_array(there).view(np.bool_)
+        elif key.dtype != column.dtype or isinstance(key.dtype, pd.CategoricalDtype) or bool(key.isna().any()):
             return None
-        found = self.data._numbers(column.isin(key), selection.mask_rows)
-        return found if _LESS * len(getattr(found, "rows", found)) < len(self.data) else None
+        else:
+            mask = column.isin(key)
+        found = self.data._numbers(mask, selection.mask_rows)
+        return found if _LESS * len(selection.numbers_of(found)) < len(self.data) else None
+
+    def dtypes_on(self, device: str) -> list[Any] | None:
+        """Dtypes of the keys, if these are on a GPU, None of categories; None where they are elsewhere."""
+        if isinstance(self.data, Rows):
+            if self.data.device != device:
+                return None
+            every = self.data._dtypes(categories=False)  # type: ignore[attr-defined]
+        elif interop_cudf.is_cudf_frame(self.data):
+            every = [column.dtype for column in interop_cudf.columns(self.data)]
+        else:
+            return None
+        return [every[place] for place in self.keys]
+
+    def columns_of(self, places: Sequence[int], rows: Any) -> list[Any]:
+        """Columns of cuDF's; `rows`: of a compressed frame, numbers of those that are read, or None."""
+        if not isinstance(self.data, Rows):
+            every = interop_cudf.columns(self.data)
+            return [every[place] for place in places]
+        part, backend = self.data._of_places(list(places)), self.data._backend  # type: ignore[attr-defined]
+        read = backend.read(part._nodes) if rows is None else backend.take(part._nodes, rows)
+        return [
+            interop_cudf.build(some, content.type, content.stored)
+            for some, content in zip(read, part._contents, strict=True)
+        ]
 
     def take(self, places: Sequence[int], numbers: Any, whole: Any) -> Any:
         """Columns of rows by number, labelled from 0; `whole`: a Series of booleans, which numbers there are, or None.
@@ -106,7 +144,8 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
         if sides is None or labels is None:
             other = right._range(0, None) if isinstance(right, Rows) else right
             return left._out(left._range(0, None).merge(other, how=how, **options))
-        return left._out(_merged(*sides, how, options, labels))
+        made = _inner(*sides, options, labels) if how == "inner" else None
+        return left._out(_merged(*sides, how, options, labels) if made is None else made)
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
@@ -148,12 +187,12 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
             label = labels[0][first]
             free = isinstance(label, str) and label not in (_LEFT, _RIGHT) and not re.fullmatch("[lrk][0-9]+", label)
             called[0][first] = called[1][second] = label if free else f"k{first}"
-    return _Side(left, places[0], called[0], _LEFT), _Side(right, places[1], called[1], _RIGHT)
+    return _Side(left, labels[0], places[0], called[0], _LEFT), _Side(right, labels[1], places[1], called[1], _RIGHT)
 
 
 def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
     """Labels of the result; None where the library may look at values to see whether it can join."""
-    first, second = left.data.columns, right.data.columns
+    first, second = left.columns, right.columns
     own = second[[name not in left.labels for name in right.labels]]
     if not options.get("indicator") and how in _BOTH_SIDES and not len(first.intersection(own)):
         return first.append(own)
@@ -166,6 +205,40 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
 
 def _index_names(data: Any) -> list[Any]:
     return [name for name in (data._index if isinstance(data, Rows) else data.index).names if name is not None]
+
+
+def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -> Any:
+    """An inner join of columns of the same dtypes on a GPU, whose rows libcudf finds; None of others."""
+    backend = left.data._backend
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    if backend.device == "cpu" or not given <= _PLAIN or not left.keys or len(left.keys) != len(right.keys):
+        return None
+    interop = backend.interop
+    kinds = [side.dtypes_on(backend.device) for side in (left, right)]
+    if interop.mode() or not all(kinds) or not all(len(side.data) for side in (left, right)):
+        return None
+    for one, other in zip(*kinds, strict=True):
+        if not isinstance(one, (np.dtype, pd.StringDtype)) or one != other:
+            return None
+    rows = [
+        side._candidates(other) if isinstance(side.data, Rows) else None
+        for side, other in ((left, right), (right, left))
+    ]
+    keys = [side.columns_of(side.keys, some) for side, some in zip((left, right), rows, strict=True)]
+    found = interop.matching_rows(*keys)
+    del keys
+    count, columns = found[0].size(), list[Any]()
+    for side, some, at in zip((left, right), rows, found, strict=True):
+        own = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
+        if not own:
+            continue
+        if not isinstance(side.data, Rows):
+            columns += interop.gathered(side.columns_of(own, None), at)
+            continue
+        numbers = interop.positions(at)
+        numbers = numbers.astype(np.int64) if some is None else selection.numbers_of(some)[numbers]
+        columns += side.columns_of(own, numbers)
+    return interop.frame(columns, labels, interop.build_index({"names": [None], "range": [0, count, 1]}, []))
 
 
 def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], labels: Any) -> Any:

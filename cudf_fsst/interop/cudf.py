@@ -23,7 +23,7 @@ Nothing here is imported before a GPU is asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import cache
 from typing import Any
 
@@ -32,11 +32,12 @@ import pandas as pd
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
-from .cudf_columns import build, dtype_notes, plain_column
 
 # Part of the adapter, like `build`.
+from .cudf_columns import build as build
 from .cudf_columns import check_dtype as check_dtype
 from .cudf_columns import describe as describe
+from .cudf_columns import dtype_notes, plain_column
 from .cudf_columns import plain_dtype as plain_dtype
 from .cudf_columns import to_host_strings as to_host_strings
 from .cudf_proxies import is_cudf as is_cudf
@@ -278,6 +279,47 @@ def column_of(values: Any, dtype: Any) -> Any:
 
     plain = values.astype(getattr(dtype, "numpy_dtype", dtype))
     return ColumnBase.create(plc.Column.from_array(np.ascontiguousarray(plain)), dtype)
+
+
+def matching_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
+    """Positions of the rows that an inner join brings together, of each side a pylibcudf column of int32.
+
+    libcudf joins the keys, as it does for cuDF's ``merge``, which would make frames of them before and after.
+
+    Parameters
+    ----------
+    left, right
+        Columns of keys, with rows, those of both sides of the same dtypes.
+    """
+    import pylibcudf as plc
+
+    with ExitStack() as opened:
+        sides = [plc.Table([_opened(column, opened) for column in side]) for side in (left, right)]
+        found: tuple[Any, Any] = plc.join.inner_join(*sides, plc.types.NullEquality.EQUAL)
+    return found
+
+
+def _opened(column: Any, opened: ExitStack) -> Any:
+    """The pylibcudf column of a column, which is on the GPU until `opened` is closed."""
+    return opened.enter_context(column.access(mode="read", scope="internal")).plc_column
+
+
+def positions(rows: Any) -> Any:
+    """What `matching_rows` gave of a side in a CuPy array, which shares it."""
+    import cupy
+
+    return cupy.asarray(rows.data()).view(np.int32)
+
+
+def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
+    """Rows of columns by what `matching_rows` gave of their side."""
+    import pylibcudf as plc
+    from cudf.core.column import ColumnBase
+
+    with ExitStack() as opened:
+        table = plc.Table([_opened(column, opened) for column in columns])
+        found = plc.copying.gather(table, rows, plc.copying.OutOfBoundsPolicy.DONT_CHECK).columns()
+    return [ColumnBase.create(made, column.dtype) for made, column in zip(found, columns, strict=True)]
 
 
 def factorized(series: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ def is_cudf(data: Any) -> bool:
 
 def is_cudf_frame(data: Any) -> bool:
     """Whether this is a cuDF DataFrame; does not import cuDF."""
-    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "columns")
+    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(type(data), "columns")
 
 
 def unwrap_proxy(data: Any) -> tuple[Any, bool]:

@@ -13,8 +13,18 @@ from __future__ import annotations
 
 from .decoded import row_by_row
 from .distinct import categorical, coded, distinct_values
+from .numbers import is_among
 from .questions import Questions
 from .strings import StringMethods
 from .text import made_of_text
 
-__all__ = ["Questions", "StringMethods", "categorical", "coded", "distinct_values", "made_of_text", "row_by_row"]
+__all__ = [
+    "Questions",
+    "StringMethods",
+    "categorical",
+    "coded",
+    "distinct_values",
+    "is_among",
+    "made_of_text",
+    "row_by_row",
+]

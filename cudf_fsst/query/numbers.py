@@ -69,6 +69,12 @@ def between(column: ColumnSource, left: Any, right: Any, inclusive: Any) -> Any:
 
 def isin(column: ColumnSource, values: Any) -> Any:
     """Whether rows are among integers, as `compare`."""
+    found = is_among(column, values)
+    return None if found is None else _series(column, "isin", found, _EXACT)
+
+
+def is_among(column: ColumnSource, values: Any) -> ColumnBuffers | None:
+    """Whether rows of a column on a GPU are among integers, a byte each; None where the column is to be decoded."""
     backend = column._backend
     if backend.device == "cpu" or not _holds_numbers(column) or not _is_integers(column.dtype):
         return None
@@ -89,7 +95,7 @@ def isin(column: ColumnSource, values: Any) -> Any:
             answers = backend.as_array(found).view(np.bool_)
             answers &= backend.as_bits(found).view(np.bool_)
             found.validity, found.null_count, found.owners = None, 0, (None, found.owners[1])
-    return None if found is None else _series(column, "isin", found, _EXACT)
+    return found
 
 
 def _holds_numbers(column: ColumnSource) -> bool:

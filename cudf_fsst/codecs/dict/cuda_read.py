@@ -540,16 +540,20 @@ class _Taking:
         self._there: int | None = None
         self.spellings: list[cuda_packed.Spelling] = []
 
+    def request(self, first: int) -> fixed.ReadRequest:
+        """What brings the codes of rows from `first` on."""
+        if self._room is None:
+            self._room = self.lane.allocate(self.codes_nbytes)
+        self._there = first
+        return fixed.ReadRequest(self.part.indices.values, int(self._room.ptr))
+
     def codes(self, first: int) -> cuda_packed.Spelling:
         """Take the codes of rows from `first` on, unless they are there."""
         count = min(self.step, self.rows.count - first)
-        if self._room is None:
-            self._room = self.lane.allocate(self.codes_nbytes)
-        address = int(self._room.ptr)
         if self._there != first:
             some = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
-            fixed.take([fixed.ReadRequest(self.part.indices.values, address)], some, lane=self.lane, room=self.limit)
-            self._there = first
+            fixed.take([self.request(first)], some, lane=self.lane, room=self.limit)
+        address = int(self._room.ptr)
         number = first // self.step
         if number == len(self.spellings):
             one = self.dictionary
@@ -580,6 +584,8 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
         tables.launch(lane)
 
     every = []
+    if not several:
+        fixed.take([one.request(0) for one in turn], turn[0].rows, lane=lane, room=turn[0].limit)
     for one in turn:
         for first in one.firsts:
             every.append(one.codes(first))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ _u32, _u64 = np.uint32, np.uint64
 _THREADS = 256
 #: Bytes of values that are decompressed at once where a codec takes no rows by itself.
 ROOM_NBYTES = 48 << 20
+#: As much where the call may take more. Each time takes the host about 50 us, however many columns there are.
+_LATE_NBYTES = 256 << 20
 #: So few rows are looked up one by one, whatever it costs.
 _FEW_ROWS = 4096
 #: Two ways to take rows, on an H200: the codec says what it takes to look one up. Seconds for a byte that is
@@ -233,7 +235,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
         else:
             on_device(codec).take(some, itemsize, rows, tables, bits=bits)
     tables.launch(lane)
-    _take_late(late, rows, lane)
+    _take_late(late, rows, min(room, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
 
 
 def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
@@ -298,30 +300,72 @@ def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, 
     tables.add_taken(kernel, _THREADS, columns, rows, bits=bits)
 
 
-def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, lane: Lane) -> None:
-    """Take rows of parts whose chunks have to be decompressed: of each some chunks at a time, and of these the touched.
+class _Window(NamedTuple):
+    """Rows `begin` to ``end - 1`` of a part, which are decompressed into a room from the byte `at` on.
 
-    `parts`: first row of each in its column, the part, where the column's values go and their stride.
+    Attributes
+    ----------
+    first : int
+        The part's first row in its column.
+    packed : Packed
+    address, stride : int
+        Where the column's values go.
+    begin, end, at : int
     """
-    if not parts:
-        return
-    plans = []
+
+    first: int
+    packed: Packed
+    address: int
+    stride: int
+    begin: int
+    end: int
+    at: int
+
+    @property
+    def chunks(self) -> int:
+        """How many there are, the last of which may be cut off."""
+        return blocks(self.end - self.begin, on_device(self.packed.codec).chunk_rows(self.packed))
+
+
+def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, room: int, lane: Lane) -> None:
+    """Take rows of parts whose chunks have to be decompressed: of all some chunks at a time, and of these the touched.
+
+    `parts`: first row of each in its column, the part, where the column's values go and their stride; those of a column
+    one after another. `room`: bytes for chunks.
+    """
+    turns: list[list[_Window]] = [[]]
+    used = 0
     for first, packed, address, stride in parts:
         chunk = on_device(packed.codec).chunk_rows(packed)
-        step = max(ROOM_NBYTES // (packed.itemsize * chunk), 1) * chunk
-        plans.append((first, packed, address, stride, chunk, min(step, packed.rows)))
-    room = lane.allocate(max(packed.itemsize * step for _, packed, _, _, _, step in plans))
-    touched = lane.allocate(max(blocks(step, chunk) for *_, chunk, step in plans))
-    mark = get_kernel("values", "mark_chunks", DEFINES)
-    for first, packed, address, stride, chunk, step in plans:
+        step = max(room // (packed.itemsize * chunk), 1) * chunk
         for begin in range(0, packed.rows, step):
             end = min(begin + step, packed.rows)
-            lane.zero(touched.ptr, blocks(end - begin, chunk))
-            edges = _u64(first + begin), _u64(first + end), _u32(chunk)
-            lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(touched.ptr)))
-            tables = JobTables()
-            piece = PartRange(packed, begin, end, room.ptr, packed.itemsize)
-            on_device(packed.codec).decompress([piece], tables, lane, touched=touched.ptr)
-            part = room.ptr, first + begin, end - begin
-            _take_plain([Taking([part], address, stride, packed.itemsize)], rows, tables)
-            tables.launch(lane)
+            nbytes = align((end - begin) * packed.itemsize)
+            if used and used + nbytes > room:
+                turns.append([])
+                used = 0
+            turns[-1].append(_Window(first, packed, address, stride, begin, end, used))
+            used += nbytes
+    if not turns[0]:
+        return
+    there = lane.allocate(max(one.at + align((one.end - one.begin) * one.packed.itemsize) for t in turns for one in t))
+    touched = lane.allocate(max(sum(one.chunks for one in turn) for turn in turns))
+    mark = get_kernel("values", "mark_chunks", DEFINES)
+    for turn in turns:
+        lane.zero(touched.ptr, sum(one.chunks for one in turn))
+        tables, at = JobTables(), int(touched.ptr)
+        columns: dict[int, Taking] = {}
+        for one in turn:
+            packed, target = one.packed, int(there.ptr) + one.at
+            device = on_device(packed.codec)
+            edges = _u64(one.first + one.begin), _u64(one.first + one.end), _u32(device.chunk_rows(packed))
+            lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(at)))
+            piece = PartRange(packed, one.begin, one.end, target, packed.itemsize)
+            device.decompress([piece], tables, lane, touched=at)
+            column = columns.setdefault(one.address, Taking([], one.address, one.stride, packed.itemsize))
+            columns[one.address] = column._replace(
+                parts=[*column.parts, (target, one.first + one.begin, one.end - one.begin)]
+            )
+            at += one.chunks
+        _take_plain(list(columns.values()), rows, tables)
+        tables.launch(lane)
