@@ -73,6 +73,57 @@ def test_the_largest_of_many_rows() -> None:
             assert found[columns].reset_index(drop=True).equals(wanted[columns].reset_index(drop=True)), (name, by)
 
 
+@pytest.mark.parametrize("few", [False, True])
+def test_joins_of_many_rows(few: bool) -> None:
+    """By numbers, strings, times and several keys; against few rows, which are looked for first, and many."""
+    cudf = pytest.importorskip("cudf")
+    rng = np.random.default_rng(7)
+    rows = 120_000
+    host = pd.DataFrame(
+        {
+            "k": rng.integers(0, 40_000, rows),
+            "mode": pd.Series(rng.choice(["AIR", "RAIL", "", None], rows), dtype="str"),
+            "note": pd.Series([f"order {i % 9000}" for i in range(rows)], dtype="str"),
+            "day": pd.to_datetime(rng.integers(0, 500, rows), unit="D"),
+            "x": rng.normal(size=rows),
+            "tax": rng.integers(0, 9, rows) / 100,
+            "n": pd.array(np.where(rng.random(rows) < 0.3, None, rng.integers(0, 999, rows)), dtype="Int64"),
+        }
+    )
+    other = host[["k", "mode", "day", "note", "n"]].iloc[rng.integers(0, rows, 300 if few else rows // 2)]
+    other = other.drop_duplicates("k")
+    other = other.assign(rate=other["k"] * 0.5, what=other["note"].where(other["k"] % 2 == 0, "x"))
+    df, right = (cudf.from_pandas(one.reset_index(drop=True)) for one in (host, other))
+    f, packed = df.fsst.compress(), right.fsst.compress()
+    joins: list[tuple[list[str], dict[str, Any]]] = [
+        (["k"], {"on": "k"}),
+        (["k"], {}),
+        (["k", "rate", "what"], {"on": "k", "suffixes": ("", "_of")}),
+        (["k", "mode", "day", "rate"], {"on": ["k", "mode"]}),
+        (["note", "rate"], {"on": "note"}),
+        (["day", "n"], {"left_on": ["day", "n"], "right_on": ["day", "n"]}),
+        (["note", "what"], {"left_on": "note", "right_on": "what"}),
+    ]
+    for labels, options in joins:
+        some = labels if few or labels[0] not in ("day", "note") else ["k", *labels]
+        if some != labels and "left_on" in options:
+            continue  # many rows for each
+        if some != labels:
+            options = {"on": some[:2]}
+        wanted = on_host(df.merge(right[some], **options))
+        for one in (right[some], packed[some]):
+            found = on_host(f.merge(one, **options))
+            assert list(found.columns) == list(wanted.columns)
+            assert (found.dtypes == wanted.dtypes).all()
+            assert found.index.equals(wanted.index)
+            by = list(found.columns)
+            pd.testing.assert_frame_equal(
+                found.sort_values(by, ignore_index=True), wanted.sort_values(by, ignore_index=True), obj=str(options)
+            )
+        if "left_on" not in options:
+            assert len(packed[some].merge(f, **options)) == len(wanted)
+
+
 COLUMN_CALLS = (
     "sum min max mean std var median any all count quantile dropna drop_duplicates mode describe quantiles "
     "dt.year fillna sample"
