@@ -146,9 +146,9 @@ class DeviceCodec(Protocol):
 
     @property
     def decompress(self) -> Callable[..., None]:
-        """``decompress(pieces, tables, lane, touched=0)``: add launches that write ranges of many pieces to tables.
+        """``decompress(pieces, tables, lane, touched=())``: add launches that write ranges of many pieces to tables.
 
-        `touched` is the address of a byte for each chunk of the one piece; those that are 0 need not be decoded.
+        `touched` has, of each piece, the address of a byte for each chunk; chunks of 0 need not be decoded.
         """
 
     def row_costs(self, packed: Packed) -> tuple[float, float]:

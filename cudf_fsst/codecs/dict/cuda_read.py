@@ -21,6 +21,7 @@ from ..scratch import scratch_limit
 from ..text import cpu as fsst_cpu
 from ..text import cuda_gather, cuda_take, search
 from ..text import cuda_read as text_read
+from ..text import launch as text_launch
 from ..text.choose import codec_of
 from ..text.segment import Segment, Segments
 from ..values import cuda_read as fixed
@@ -484,12 +485,7 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
     spelled: list[tuple[int, DictPart]] = []
     for place, node in enumerate(nodes):
         part, *others = node.runs
-        if (
-            others
-            or isinstance(part, Node)
-            or not (own := part.values.segments)
-            or not cuda_gather.reads_all(own, count, room)
-        ):
+        if others or isinstance(part, Node) or not _reads_all(part, count, room):
             found[place] = _take(node, chosen, lane, room)
         elif _is_packed(part):
             spelled.append((place, part))
@@ -497,6 +493,13 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
             found[place] = _gathered(part, chosen, lane, room)
     found.update(_spelled(spelled, chosen, lane, room))
     return [found[place] for place in range(len(nodes))]
+
+
+def _reads_all(part: DictPart, count: int, room: int) -> bool:
+    """Whether to decode all values, to take so many rows; a few short ones are decoded already, or will be once."""
+    values = part.values.segments
+    kept = count > text_launch.TAKE_ROWS and _may_be_few(part)
+    return bool(values) and (kept or cuda_gather.reads_all(values, count, room))
 
 
 def _spelled(some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, room: int) -> dict[int, DeviceStrings]:

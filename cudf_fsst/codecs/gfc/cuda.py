@@ -157,13 +157,13 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.GfcSegment(int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk)
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: int = 0) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
     """Add the launches that decompress to `tables`. Damaged bytes give some values.
 
     Parameters
     ----------
     touched
-        Not 0: address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
+        Of each piece, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
@@ -174,11 +174,11 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
     for itemsize in launch.ITEMSIZES:
         fields: list[int] = []
         grids = []
-        for piece in pieces:
+        for piece, marks in zip(pieces, touched or [0] * len(pieces), strict=True):
             packed = piece.packed
             if packed.itemsize == itemsize:
                 plan = _layout(packed)
-                fields += launch.DecodeJob._make((*describe(packed), touched, *piece.output))
+                fields += launch.DecodeJob._make((*describe(packed), marks, *piece.output))
                 grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
         if grids:
             tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)

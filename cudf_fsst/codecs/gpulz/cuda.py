@@ -93,13 +93,13 @@ def chunk_rows(packed: Packed) -> int:
     return launch.layout_of(packed).chunk // packed.itemsize
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: int = 0) -> None:
+def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
     """Start to decompress. Does not wait; damaged codes give wrong values.
 
     Parameters
     ----------
     touched
-        Not 0: address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
+        Of each piece, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
         The sizes and parameters of a part are none of this codec.
     """
     del tables
-    for piece in pieces:
+    for piece, marks in zip(pieces, touched or [0] * len(pieces), strict=True):
         packed = piece.packed
         layout = launch.layout_of(packed)
         symbol, chunk = packed.parameters
@@ -117,7 +117,7 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
         begin, end = piece.begin * packed.itemsize, piece.end * packed.itemsize
         args = (
             *(_u64(int(packed.codes.ptr)), _u64(packed.codes_nbytes), _u64(starts), _u64(starts + layout.counts_at)),
-            *(_u64(layout.chunks), _u64(layout.values_nbytes), _u64(touched), _u64(begin), _u64(end)),
+            *(_u64(layout.chunks), _u64(layout.values_nbytes), _u64(marks), _u64(begin), _u64(end)),
             *(_u64(piece.address), np.uint32(piece.stride // packed.itemsize)),
         )
         grid = blocks(blocks(end, chunk) - begin // chunk, warps)

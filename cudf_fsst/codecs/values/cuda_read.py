@@ -322,9 +322,9 @@ class _Window(NamedTuple):
     at: int
 
     @property
-    def chunks(self) -> int:
-        """How many there are, the last of which may be cut off."""
-        return blocks(self.end - self.begin, on_device(self.packed.codec).chunk_rows(self.packed))
+    def nbytes(self) -> int:
+        """Bytes of the room that it takes."""
+        return align((self.end - self.begin) * self.packed.itemsize)
 
 
 def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, room: int, lane: Lane) -> None:
@@ -339,33 +339,54 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, 
         chunk = on_device(packed.codec).chunk_rows(packed)
         step = max(room // (packed.itemsize * chunk), 1) * chunk
         for begin in range(0, packed.rows, step):
-            end = min(begin + step, packed.rows)
-            nbytes = align((end - begin) * packed.itemsize)
-            if used and used + nbytes > room:
+            window = _Window(first, packed, address, stride, begin, min(begin + step, packed.rows), 0)
+            if used and used + window.nbytes > room:
                 turns.append([])
                 used = 0
-            turns[-1].append(_Window(first, packed, address, stride, begin, end, used))
-            used += nbytes
+            turns[-1].append(window._replace(at=used))
+            used += window.nbytes
     if not turns[0]:
         return
-    there = lane.allocate(max(one.at + align((one.end - one.begin) * one.packed.itemsize) for t in turns for one in t))
-    touched = lane.allocate(max(sum(one.chunks for one in turn) for turn in turns))
-    mark = get_kernel("values", "mark_chunks", DEFINES)
+    touched, marks = _marked(parts, rows, lane)
+    there = lane.allocate(max(turn[-1].at + turn[-1].nbytes for turn in turns))
     for turn in turns:
-        lane.zero(touched.ptr, sum(one.chunks for one in turn))
-        tables, at = JobTables(), int(touched.ptr)
+        pieces: dict[str, tuple[list[PartRange], list[int]]] = {}
         columns: dict[int, Taking] = {}
         for one in turn:
-            packed, target = one.packed, int(there.ptr) + one.at
-            device = on_device(packed.codec)
-            edges = _u64(one.first + one.begin), _u64(one.first + one.end), _u32(device.chunk_rows(packed))
-            lane.launch(mark, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(at)))
-            piece = PartRange(packed, one.begin, one.end, target, packed.itemsize)
-            device.decompress([piece], tables, lane, touched=at)
-            column = columns.setdefault(one.address, Taking([], one.address, one.stride, packed.itemsize))
-            columns[one.address] = column._replace(
-                parts=[*column.parts, (target, one.first + one.begin, one.end - one.begin)]
-            )
-            at += one.chunks
+            packed, target, begin = one.packed, int(there.ptr) + one.at, one.first + one.begin
+            chunk = on_device(packed.codec).chunk_rows(packed)
+            some, own = pieces.setdefault(packed.codec, ([], []))
+            some.append(PartRange(packed, one.begin, one.end, target, packed.itemsize))
+            own.append(touched[chunk, one.first % chunk] + begin // chunk)
+            column = columns.get(one.address, Taking((), one.address, one.stride, packed.itemsize))
+            columns[one.address] = column._replace(parts=(*column.parts, (target, begin, one.end - one.begin)))
+        tables = JobTables()
+        for codec, (some, own) in pieces.items():
+            on_device(codec).decompress(some, tables, lane, touched=own)
         _take_plain(list(columns.values()), rows, tables)
         tables.launch(lane)
+    del marks
+
+
+def _marked(
+    parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, lane: Lane
+) -> tuple[dict[tuple[int, int], int], Any]:
+    """Where a byte for each chunk of rows says whether it has some of them, and what keeps these bytes.
+
+    By the rows of a chunk and how many lie before the first whole one, so that columns that are cut alike share them.
+    """
+    ends: dict[tuple[int, int], int] = {}
+    for first, packed, *_ in parts:
+        chunk = on_device(packed.codec).chunk_rows(packed)
+        key = chunk, first % chunk
+        ends[key] = max(ends.get(key, 0), first + packed.rows)
+    begins = list(accumulate((blocks(end, chunk) for (chunk, _), end in ends.items()), initial=0))
+    marks = lane.allocate(begins[-1])
+    lane.zero(marks.ptr, begins[-1])
+    kernel = get_kernel("values", "mark_chunks", DEFINES)
+    found = {}
+    for ((chunk, before), end), begin in zip(ends.items(), begins, strict=False):
+        found[chunk, before] = at = int(marks.ptr) + begin
+        edges = _u64(before), _u64(end), _u32(chunk)
+        lane.launch(kernel, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(at)))
+    return found, marks
