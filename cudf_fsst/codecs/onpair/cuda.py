@@ -25,18 +25,22 @@ from ..text import launch as text_launch
 from ..text.launch import PIECE_TILES
 from ..text.plan import SAMPLE_CHUNK, choice_positions
 from . import TILE_SIZE, cpu, launch, plan
+from .cuda_match import answer, match
 from .launch import decode_table
 from .symbols import BITS, OnPairTable
 
 __all__ = [
     "ENCODES",
+    "MATCHES",
     "TAKES",
+    "answer",
     "choices",
     "compress",
     "decode_kernel",
     "decode_shape",
     "decode_table",
     "kernels",
+    "match",
     "tables",
     "take_kernel",
     "train",
@@ -44,8 +48,8 @@ __all__ = [
 
 #: onpair_take.cu decodes the tiles of single rows.
 TAKES = True
-#: Questions are answered on what is decoded.
-MATCHES = False
+#: onpair_search.cu; for automata of rows, columns are decoded.
+MATCHES = True
 #: There is a kernel; compression is FSST's with this kernel in the place of its own.
 ENCODES = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -23,6 +24,10 @@ ENCODE_THREADS, DECODE_THREADS = 512, 256
 TRAIN_THREADS, COUNT_THREADS = 512, 128
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
 ROOM_NBYTES = 32 * 8 * 16 + 32
+#: Warps of a block that onpair_search is compiled for, and of a multiprocessor, as its registers allow.
+_SEARCH_WARPS_MAX, _SEARCH_RESIDENT = 14, 28
+#: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
+_SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
 #: Of kernels/onpair.cuh: what the entries and buckets follow.
 ONPAIR_TABLE = np.dtype([(name, "<u4") for name in ("bits", "codes", "first_full", "nbytes")])
 ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "shift", "mask", "nbytes")])
@@ -40,6 +45,12 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
         **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
         "HASH_LENGTH": prefixes.LENGTH_MULTIPLIER,
     }
+
+
+def search_defines(tile_size: int) -> dict[str, int]:
+    """Constants of onpair_search.cu for a tile size."""
+    more = {"SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX, "SEARCH_SPARE_NBYTES": _SEARCH_SPARE_NBYTES}
+    return {**text.search_defines(tile_size), **more}
 
 
 def train_defines() -> dict[str, int]:
@@ -62,8 +73,13 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
     tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
-    alone = {"onpair_take": [text.TAKE_DEFINES], "onpair_train": [train_defines()]}
-    return {"onpair_encode": tiled, "onpair_decode": tiled, **alone}
+    alone = {
+        "onpair_automata": [text.MATCH_DEFINES],
+        "onpair_take": [text.TAKE_DEFINES],
+        "onpair_train": [train_defines()],
+    }
+    searched = [search_defines(tile_size) for tile_size in TILE_SIZES]
+    return {"onpair_encode": tiled, "onpair_decode": tiled, "onpair_search": searched, **alone}
 
 
 def table_nbytes(bits: int = max(BITS)) -> int:
@@ -208,6 +224,53 @@ def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name
 def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
     """OnPairShape of onpair_encode."""
     return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 4 + 1), "encoding")
+
+
+def automaton_nbytes(states: int, bits: int) -> int:
+    """Bytes of an automaton of codes of so many bits: entries, and ends of two planes."""
+    return 6 * states << bits
+
+
+@lru_cache(256)
+def search_shape(
+    tile_size: int, codes_nbytes: int, states: int, planes: int, bits: int, limits: tuple[int, int]
+) -> text.SearchShape:
+    """Shape of onpair_search: the most warps that fit a multiprocessor, as `fsst.launch.search_shape` has them.
+
+    `codes_nbytes`: of 32 tiles, on average; `limits`: shared memory of a block and of a multiprocessor. Ends lie beside
+    the entries in shared memory where nearly as many warps fit.
+    """
+    words = text.PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
+    most = text.PIECE_TILES * tile_size + 16
+    capacity = align(min(max(codes_nbytes + codes_nbytes // 8, 2 * tile_size), most), 256)
+    entries = 2 * states << bits
+    while capacity >= tile_size + 16:
+        warp = 4 * planes * words + capacity + _SEARCH_SPARE_NBYTES
+        with_ends, without, large = (
+            _search_shape(table, warp, capacity, *limits) for table in ((1 + planes) * entries, entries, 0)
+        )
+        if with_ends.resident and 8 * with_ends.resident >= 7 * max(without.resident, large.resident):
+            return with_ends
+        if without.resident and 2 * without.resident >= large.resident:
+            return without
+        if large.resident:
+            return large
+        capacity = align(capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
+
+
+def _search_shape(
+    table: int, warp: int, capacity: int, shared_per_block: int, shared_per_multiprocessor: int
+) -> text.SearchShape:
+    """Of equal shapes the one with the largest blocks, whose warps share an automaton."""
+    best = text.SearchShape(0, 0, capacity, 0, table)
+    for warps in range(1, _SEARCH_WARPS_MAX + 1):
+        shared = table + warps * warp
+        if shared <= shared_per_block:
+            resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
+            if resident >= best.resident:
+                best = text.SearchShape(32 * warps, shared, capacity, resident, table)
+    return best
 
 
 def decode_shape(shared_per_block: int, bits: int) -> OnPairShape:

@@ -201,6 +201,8 @@ class Reading:
         self.taker: Any = sides[0] if len(sides) == 1 and sides[0].TAKES else None
         #: Likewise, the codec that answers questions on the codes.
         self.matcher: Any = sides[0] if len(sides) == 1 and sides[0].MATCHES else None
+        #: Bytes of the largest decode table.
+        self.table_nbytes = max((table.nbytes for table in tables), default=0)
         self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
         rows, chars = [segment.rows for segment in segments], [segment.chars for segment in segments]
         row_ends, char_ends = list(accumulate(rows)), list(accumulate(chars))

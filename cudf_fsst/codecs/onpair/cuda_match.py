@@ -1,0 +1,68 @@
+"""How OnPair's codes are searched on the GPU: what `text.cuda_search` asks of a codec."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...automata import RowAutomaton
+from ...device.memory import Lane, device_attributes
+from ..cuda_kernels import get_kernel
+from ..text import cuda_search
+from ..text.launch import MATCH_DEFINES, PIECE_TILES, SearchShape
+from ..text.search import Plan
+from . import launch
+from .symbols import BITS
+
+if TYPE_CHECKING:  # its readers ask the registry for this codec
+    from ..text.cuda_reading import Reading
+
+
+class OnPairSearcher:
+    """See `text.cuda_match_layout.Searcher`; of tables whose codes have at most so many bits."""
+
+    #: Every byte is a code, so no literals follow.
+    ROWS = 1
+    #: Rows that may be one of some values are decoded.
+    COMPARES = False
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def automaton_nbytes(self, states: int) -> int:
+        return launch.automaton_nbytes(states, self._bits)
+
+    def automata_kernel(self) -> Any:
+        return get_kernel("onpair_automata", "onpair_automata", MATCH_DEFINES)
+
+    def more_of_automata(self) -> tuple[Any, ...]:
+        return (np.uint32(self._bits),)
+
+    def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> SearchShape:
+        attributes = device_attributes()
+        limits = attributes["shared_per_block"], attributes["shared_per_multiprocessor"]
+        of_piece = PIECE_TILES * codes_nbytes // max(tiles, 1)
+        return launch.search_shape(tile_size, of_piece, states, planes, self._bits, limits)
+
+    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
+        del planes
+        name = "onpair_search" if staged else "onpair_search_large"
+        return get_kernel("onpair_search", name, launch.search_defines(tile_size), shared=True)
+
+    def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
+        return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
+
+    def values_kernel(self, name: str) -> Any:
+        raise NotImplementedError(name)
+
+
+def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
+    """See `contract.DeviceTextCodec`."""
+    bits = next(bits for bits in BITS if launch.table_nbytes(bits) >= reading.table_nbytes)
+    return cuda_search.match(reading, plan, OnPairSearcher(bits), kept=kept, lane=lane)
+
+
+def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> None:
+    """See `contract.DeviceTextCodec`: rows are decoded for automata of rows."""
+    del reading, machine, lane

@@ -1,0 +1,42 @@
+// Automata of bytes -> automata of OnPair's codes, which onpair_search.cu runs.
+//
+// Of a state and a code there are an entry of 16 bits and, for each of two planes, 16 bits of ends: bit i is set where a match ends behind
+// byte i of the symbol. An entry has, from its lowest bit: the bytes of the symbol (8 bits), for each plane whether there are ends (2 bits), and
+// the next state (6 bits). An automaton has all entries, then all ends of the first plane, then those of the second one, each `states << bits`.
+#include "onpair.cuh"
+#include "text_match.cuh"
+
+// Makes the automata of codes of `tables`, addresses of OnpairTables of at most `most_bits`, one for each machine and table. Blocks behind
+// the states of all machines write zeros (write_zeros). grid: x covers the most states of a machine and `zero_blocks` blocks, y = tables, z =
+// machines; block: any.
+extern "C" __global__ void __launch_bounds__(256)
+    onpair_automata(const Machine* __restrict__ machines, const u64* __restrict__ tables, u32 zero_blocks, u64 zeros_to,
+                    u64 zero_stops, u64 stride, u32 most_bits) {
+  const u32 states_there = gridDim.x - zero_blocks, row = blockIdx.x;
+  if (row >= states_there) return write_zeros(states_there, zeros_to, zero_stops, stride);
+  const Machine& machine = machines[blockIdx.z];
+  const u32 states = u32(machine.states);
+  if (row >= states) return;
+  const u8* following = reinterpret_cast<const u8*>(machine.following);
+  const OnpairTable& table = *reinterpret_cast<const OnpairTable*>(tables[blockIdx.y]);
+  const uint4* symbols = reinterpret_cast<const uint4*>(&table + 1);
+  const u32 bits = min(table.bits, most_bits), first_full = table.first_full, all = states << bits;
+  u16* const entries = reinterpret_cast<u16*>(machine.automata + u64(blockIdx.y) * 6 * (states << most_bits));
+  for (u32 code = threadIdx.x; code < 1u << bits; code += blockDim.x) {
+    const uint4 symbol = __ldg(symbols + code);
+    u64 low = u64(symbol.y) << 32 | symbol.x, high = u64(symbol.w) << 32 | symbol.z;
+    const u32 length = code >= first_full ? 16 : symbol.w >> 27;
+    u32 state = row, ends = 0;
+    for (u32 place = 0; place < length; ++place) {
+      const u32 byte = u32(low & 255);
+      low = low >> 8 | high << 56, high >>= 8;
+      state = __ldg(following + 256 * state + byte);
+      const u32 planes = machine.planes_at(state, byte);
+      ends |= ((planes & 1) | (planes & 2) << 15) << place;
+    }
+    const u32 i = row << bits | code, first = ends & 0xffff, second = ends >> 16;
+    entries[i] = u16(length | u32(first != 0) << 8 | u32(second != 0) << 9 | state << 10);
+    entries[all + i] = u16(first);
+    entries[2 * all + i] = u16(second);
+  }
+}

@@ -1,0 +1,232 @@
+// OnPair search: codes -> planes, a bit for each character, set where a match ends; many segments in one launch.
+//
+// Work unit: a warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged. A lane runs the automaton of codes
+// (onpair_automata.cu) over those of its tile, from state 0, and then on into the next tile's, until no match that began in its own can be
+// under way: in state 0, or `run_on` bytes further. What it finds there the next lane may find as well; both set the same bit. Where bits lie:
+// text_search.cuh.
+//
+// Codes are taken in groups of 8, which begin at a byte. For a code there is one look-up, of 16 bits, so that an automaton of 11 bits has 4 KB
+// a state in shared memory. Where a match ends inside a symbol is looked up only where an entry says that there is one; that table is in
+// shared memory where it costs no warps. Raw tiles are codes of 8 bits: codes 0 to 255 are the single bytes.
+//
+// Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
+// `codes_nbytes`, a code is less than 2^bits, and bits outside the piece and its overhang are dropped.
+#include "onpair.cuh"
+#include "text_match.cuh"
+#include "text_search.cuh"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define SEARCH_BLOCKS 2
+#else
+#define SEARCH_BLOCKS 1
+#endif
+
+#define GROUP 8
+#define LENGTH 0xffu
+#define FOUND 0x300u
+#define STATE 0xfc00u
+
+// What a lane looks up.
+struct Lookup {
+  const u16* entries;
+  const u16* ends;  // of plane 0
+  u32 plane_ends;   // entries of a plane
+  u32 planes;
+};
+
+// What a lane has to set bits in, and where it is.
+struct PieceBits {
+  u32* words;  // of the warp's first plane
+  u32 at;      // of the piece's characters, the next one
+
+  __device__ __forceinline__ void set(u32 plane, u32 word, u32 bits) const {
+    if (bits != 0 && word < 32 * TILE_WORDS + OVERHANG_WORDS)
+      atomicOr(words + plane * WARP_WORDS + padded_word(word), bits);
+  }
+};
+
+// Runs over `count` codes of `code_bits` from byte `at` of the staged ones on, and gives the last entry. on: only while a match may be under
+// way, up to character `limit`. Automata have codes of `bits`.
+template <u32 code_bits, u32 bits>
+__device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged, u32 at, u32 count, u32 entry, bool on,
+                                         u32 limit, PieceBits& to) {
+  for (; count > 0; count -= min(count, u32(GROUP)), at += code_bits) {
+    if (on && ((entry & STATE) == 0 || to.at >= limit)) break;
+    const u32* word = staged + at / 4;
+    const u32 shift = 8 * (at & 3);
+    u32 packed[4];
+#pragma unroll
+    for (u32 i = 0; i < 3; ++i) packed[i] = __funnelshift_r(word[i], word[i + 1], shift);
+    packed[3] = 0;
+    u32 entries[GROUP], indexes[GROUP], sum = 0, any = 0;
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      const u32 bit = k * code_bits;
+      const u32 code = __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32) & ((1u << code_bits) - 1);
+      indexes[k] = (entry & STATE) << (bits - 10) | code;
+      entry = k < count ? lookup.entries[indexes[k]] : entry & STATE;
+      entries[k] = entry;
+      sum += entry;
+      any |= entry;
+    }
+    if (any & FOUND) {
+      u32 hits = 0, place = 0, index = 0, which = 0, before = 0;
+#pragma unroll
+      for (u32 k = 0; k < GROUP; ++k) {
+        if (entries[k] & FOUND) ++hits, place = before, index = indexes[k], which = entries[k];
+        before += entries[k] & LENGTH;
+      }
+#pragma unroll 1
+      for (u32 plane = 0; plane < lookup.planes; ++plane) {
+        const u16* const ends = lookup.ends + plane * lookup.plane_ends;
+        const u32 mark = 0x100u << plane;
+        if (hits == 1) {
+          if (which & mark) {
+            const u32 first = to.at + place, found = ends[index];
+            to.set(plane, first / 32, found << (first % 32));
+            to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
+          }
+        } else {
+          u32 fill = to.at % 32, at_word = to.at / 32;
+          u64 pending = 0;
+#pragma unroll
+          for (u32 k = 0; k < GROUP; ++k) {
+            if (entries[k] & mark) pending |= u64(ends[indexes[k]]) << fill;
+            fill += entries[k] & LENGTH;
+            if (fill >= 32) {
+              to.set(plane, at_word++, u32(pending));
+              pending >>= 32;
+              fill -= 32;
+            }
+          }
+          to.set(plane, at_word, u32(pending));
+          to.set(plane, at_word + 1, u32(pending >> 32));
+        }
+      }
+    }
+    to.at += sum & LENGTH;
+  }
+  return entry;
+}
+
+template <u32 bits>
+__device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup& lookup, u64 first_tile, u32 run_on,
+                                              u32* words, u32* codes_at, u32 codes_capacity, u32 pieces, u32* out,
+                                              u64 plane_words, u64 seen) {
+  const u32 lane = lane_id();
+  const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
+  if (first_tile >= tiles) return;
+  const u64 block = first_tile / TILE_BLOCK;
+  BlockLengths lengths;
+  lengths.load(s, block, tiles);
+  const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
+  const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
+  for (u32 piece = 0; piece < pieces && first_tile < tiles; ++piece, first_tile += 32) {
+    const u64 tile_begin = (first_tile + lane) * TILE;
+    const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
+    const u32 next_n = tile_begin + TILE < chars ? u32(min(u64(TILE), chars - tile_begin - TILE)) : 0;
+    u32 start_in_block;
+    u32 length = lengths.of_tile(u32(first_tile % TILE_BLOCK) / 32, &start_in_block);
+    u32 next_length = __shfl_down_sync(ALL_LANES, length, 1);
+    if (lane == 31) next_length = length_of_tile(s, first_tile + 32, tiles);
+    u64 start = block_start + start_in_block;
+    if (length > n || start > codes_nbytes || length > codes_nbytes - start) length = 0, start = 0;
+
+    u32 open = __ballot_sync(ALL_LANES, length > 0);  // tiles still to search
+    while (open != 0) {
+      const u64 base = __shfl_sync(ALL_LANES, start, __ffs(open) - 1);
+      const u64 origin = base / 16 * 16;
+      const bool fits = (open >> lane & 1) && start >= base && start + length - origin <= codes_capacity;
+      const u32 batch = __ballot_sync(ALL_LANES, fits);
+      const u64 stop = __shfl_sync(ALL_LANES, start + length, 31 - __clz(batch));
+      stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base,
+                  min(stop + 2 * run_on + 16, codes_nbytes));
+      // The next ones are needed soon.
+      if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
+      __syncwarp();
+      if (fits) {
+        u32 at = u32(start - origin), size = length, entry = 0;
+        bool raw = length == n;
+        u32 count = raw ? size : 8 * size / bits;
+        PieceBits to = {words, lane * TILE};
+        const u32 limit = (lane + 1) * TILE + run_on;
+#pragma unroll 1
+        for (u32 part = 0; part < 2; ++part) {
+          entry = raw ? run_codes<8, bits>(lookup, codes_at, at, count, entry, part == 1, limit, to)
+                      : run_codes<bits, bits>(lookup, codes_at, at, count, entry, part == 1, limit, to);
+          // On into the next tile. Damaged codes may have no bytes, so they are counted, too.
+          at += size;
+          raw = next_length == next_n;
+          count = (entry & STATE) != 0 ? min(raw ? next_length : 8 * next_length / bits, run_on) : 0;
+          to.at = (lane + 1) * TILE;
+        }
+      }
+      open &= ~batch;
+      __syncwarp();
+    }
+
+    bool found = false;
+#pragma unroll 1
+    for (u32 plane = 0; plane < lookup.planes; ++plane)
+      found = write_bits(words + plane * WARP_WORDS, out + plane * plane_words + first_tile * TILE_WORDS,
+                         first_tile + 32 < tiles);
+    if (seen != 0 && found) *reinterpret_cast<u32*>(seen) = 1;
+    __syncwarp();
+  }
+}
+
+// staged: the entries of the automaton fit shared memory.
+template <bool staged>
+__device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ segments,
+                                              const SearchView* __restrict__ views,
+                                              const u32* __restrict__ first_units, u32 segment_count, u64 automata,
+                                              u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to,
+                                              u64 plane_words, u64 seen, u32 planes, u32 staged_nbytes,
+                                              u64 automaton_nbytes) {
+  DYNAMIC_SHARED(u32, shared);
+  const u32 k = find_unit(first_units, segment_count, blockIdx.x);
+  const SegmentView& s = segments[k];
+  const SearchView& view = views[k];
+  const u32 lane = lane_id(), warp = threadIdx.x / 32;
+  const u32 bits = __ldg(&reinterpret_cast<const OnpairTable*>(s.table)->bits), all = states << bits;
+  const u16* stored = reinterpret_cast<const u16*>(automata + view.automaton * automaton_nbytes);
+  Lookup lookup = {stored, stored + all, all, planes};
+  if (staged) {
+    const bool with_ends = 2 * (1 + planes) * all <= staged_nbytes;
+    const u32 nbytes = 2 * (with_ends ? 1 + planes : 1) * all;
+    for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
+      reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
+    lookup.entries = reinterpret_cast<const u16*>(shared);
+    if (with_ends) lookup.ends = lookup.entries + all;
+  }
+  u32* words =
+      shared + staged_nbytes / 4 + warp * (planes * WARP_WORDS + (codes_capacity + SEARCH_SPARE_NBYTES) / 4);
+  for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
+  __syncthreads();
+  const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
+  u32* const out = reinterpret_cast<u32*>(to) + view.first_word;
+  u32* const codes_at = words + planes * WARP_WORDS;
+#define SEARCH_PIECES(bits) \
+  search_pieces<bits>(s, lookup, first_tile, run_on, words, codes_at, codes_capacity, pieces, out, plane_words, seen)
+  if (bits == 10)
+    SEARCH_PIECES(10);
+  else if (bits == 11)
+    SEARCH_PIECES(11);
+  else if (bits == 12)
+    SEARCH_PIECES(12);
+}
+
+// block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as fsst_search's, and so are the
+// arguments up to `seen`. planes: 1 or 2; staged_nbytes: shared memory for the automaton, 0 for onpair_search_large, which has none there;
+// automaton_nbytes: from one automaton to the next. shared memory: staged_nbytes, then a warp 4 * planes * WARP_WORDS + codes_capacity +
+// SEARCH_SPARE_NBYTES. codes_capacity >= TILE + 16, a multiple of 16.
+#define ONPAIR_SEARCH(name, staged)                                                                                  \
+  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                        \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,          \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen,  \
+           u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                    \
+    search_onpair<staged>(segments, views, first_units, segment_count, automata, states, run_on, codes_capacity,     \
+                          pieces, to, plane_words, seen, planes, staged_nbytes, automaton_nbytes);                   \
+  }
+ONPAIR_SEARCH(onpair_search, true)
+ONPAIR_SEARCH(onpair_search_large, false)
