@@ -15,7 +15,7 @@
 #include "text_match.cuh"
 #include "text_search.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 #define SEARCH_BLOCKS 2
 #else
 #define SEARCH_BLOCKS 1
