@@ -178,11 +178,10 @@ __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup
 // staged: the entries of the automaton fit shared memory.
 template <bool staged>
 __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ segments,
-                                              const SearchView* __restrict__ views,
-                                              const u32* __restrict__ first_units, u32 segment_count, u64 automata,
-                                              u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to,
-                                              u64 plane_words, u64 seen, u32 planes, u32 staged_nbytes,
-                                              u64 automaton_nbytes) {
+                                              const SearchView* __restrict__ views, const u32* __restrict__ first_units,
+                                              u32 segment_count, u64 automata, u32 states, u32 run_on,
+                                              u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen,
+                                              u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -199,8 +198,7 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
     lookup.entries = reinterpret_cast<const u16*>(shared);
     if (with_ends) lookup.ends = lookup.entries + all;
   }
-  u32* words =
-      shared + staged_nbytes / 4 + warp * (planes * WARP_WORDS + (codes_capacity + SEARCH_SPARE_NBYTES) / 4);
+  u32* words = shared + staged_nbytes / 4 + warp * (planes * WARP_WORDS + (codes_capacity + SEARCH_SPARE_NBYTES) / 4);
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
   __syncthreads();
   const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
@@ -220,13 +218,13 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
 // arguments up to `seen`. planes: 1 or 2; staged_nbytes: shared memory for the automaton, 0 for onpair_search_large, which has none there;
 // automaton_nbytes: from one automaton to the next. shared memory: staged_nbytes, then a warp 4 * planes * WARP_WORDS + codes_capacity +
 // SEARCH_SPARE_NBYTES. codes_capacity >= TILE + 16, a multiple of 16.
-#define ONPAIR_SEARCH(name, staged)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                        \
-      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,          \
-           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen,  \
-           u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                    \
-    search_onpair<staged>(segments, views, first_units, segment_count, automata, states, run_on, codes_capacity,     \
-                          pieces, to, plane_words, seen, planes, staged_nbytes, automaton_nbytes);                   \
+#define ONPAIR_SEARCH(name, staged)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                       \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,         \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen, \
+           u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                   \
+    search_onpair<staged>(segments, views, first_units, segment_count, automata, states, run_on, codes_capacity,    \
+                          pieces, to, plane_words, seen, planes, staged_nbytes, automaton_nbytes);                  \
   }
 ONPAIR_SEARCH(onpair_search, true)
 ONPAIR_SEARCH(onpair_search_large, false)
