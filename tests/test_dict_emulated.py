@@ -529,9 +529,9 @@ def test_rows_of_which_most_are_wanted(
     gather: Any = importlib.import_module("cudf_fsst.codecs.text.cuda_gather")
     monkeypatch.setattr(gather, "_TILE_COST", 1.0)
     if windows:
-        read: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_read")
-        monkeypatch.setattr(read, "_CODES_NBYTES", 600)
-        monkeypatch.setattr(read, "_TAKEN_ROWS", 512)
+        take: Any = importlib.import_module("cudf_fsst.codecs.dict.cuda_take")
+        monkeypatch.setattr(take, "CODES_NBYTES", 600)
+        monkeypatch.setattr(take, "_TAKEN_ROWS", 512)
     many = [b"Clerk#%09d" % i for i in range(400)]
     columns = {
         "few": (some_rows(rng, 2500, WORDS), "dict_spell"),

@@ -316,7 +316,7 @@ def test_received(order: str, batch: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
 def test_received_again(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found out about reading strings is kept with the columns in host memory, wherever copies of them lie."""
     launch = importlib.import_module("cudf_fsst.codecs.text.launch")
-    dictionary: Any = sys.modules["cudf_fsst.codecs.dict.cuda_read"]
+    dictionary: Any = sys.modules["cudf_fsst.codecs.dict.cuda_values"]
     decoded: list[int] = []
     keep = dictionary._keep_few
     monkeypatch.setattr(dictionary, "_keep_few", lambda found, lane: (decoded.append(len(found)), keep(found, lane))[1])

@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import has_offsets
-from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .contract import TextCodec
 from .device_read import read, receive, take
+from .device_strings import accept, match, validity
+from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
-from .dict import cuda_merge
-from .dict import cuda_read as coded
 from .dict import cuda_short as short
 from .dict.part import DictPart
 from .fsst import cuda_compress as fsst
@@ -30,8 +28,6 @@ from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
-from .text import cuda_match, search
-from .text import cuda_read as text_read
 from .text.segment import Segment
 from .values import cuda as fixed
 from .values import cuda_read as fixed_read
@@ -188,42 +184,6 @@ def _choose(
     return waits.run(lane, dictionary.choose(asked, chars, lane))[0], None
 
 
-def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:
-    """Answers for all rows of strings, a buffer: those of null rows mean nothing. And whether they are the answer.
-
-    See `cuda_match.match`. None: the rows have to be decoded.
-    """
-    if not node.coded:
-        return cuda_match.match(node.segments, plan, lane=lane)
-    nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
-
-    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
-        return cuda_match.match(segments, plan, lane=lane)
-
-    return coded.match(node, plan.question, ask, nbytes, lane=lane)
-
-
-def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool] | None:
-    """What an automaton says of all rows of strings, a buffer of a byte each; of null rows it means nothing.
-
-    And whether any is undecided: the GPU is waited for. See `cuda_match.answer`. None: the rows have to be decoded.
-    """
-    answers = _accept(node, machine, lane)
-    return None if answers is None else (answers, cuda_match.undecided(answers.ptr, node.rows, lane=lane))
-
-
-def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
-    if not node.coded:
-        return cuda_match.answer(node.segments, machine, lane=lane)
-
-    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
-        found = cuda_match.answer(segments, machine, lane=lane)
-        return None if found is None else (found, True)
-
-    answered = coded.match(node, machine, ask, 1, lane=lane)
-    return None if answered is None else answered[0]
-
-
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:
     """For each row of a column of numbers whether it lies in a range, a buffer of a byte each; of null rows any.
 
@@ -248,18 +208,9 @@ def _answers(node: Node) -> bool:
     return len(node.values) == 1 and not node.children and bool(node.rows) and fixed_read.answers(node.values[0])
 
 
-def validity(node: Node, *, lane: Lane) -> Any:
-    """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
-    if not node.null_count:
-        return None
-    if node.coded:
-        return coded.validity(node, lane=lane)
-    return text_read.validity(node.segments, lane=lane)
-
-
 def count(part: DictPart, *, lane: Lane) -> Any:
     """How many rows of a part with a dictionary have each value: a buffer of int64; None where no kernel reads it."""
-    return coded.count(part, lane=lane)
+    return cuda_answer.count(part, lane=lane)
 
 
 def remap(part: DictPart, table: int, itemsize: int, *, lane: Lane, start: int = 0, stop: int | None = None) -> Any:
@@ -272,7 +223,7 @@ def remap(part: DictPart, table: int, itemsize: int, *, lane: Lane, start: int =
     """
     stop = part.rows if stop is None else stop
     out = lane.allocate((stop - start) * itemsize)
-    coded.remap(part, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
+    cuda_answer.remap(part, table, itemsize, out.ptr, lane=lane, start=start, stop=stop)
     return out
 
 

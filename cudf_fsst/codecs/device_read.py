@@ -16,9 +16,9 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import DeviceInts, Lane, pinned
 from ..device.transfer import Inbox
 from ..lazy import kept_with
+from . import device_strings
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
-from .dict import cuda_read as dictionary
 from .node import Node, is_strings
 from .scratch import scratch_limit
 from .text import cuda_gather
@@ -337,11 +337,11 @@ class _ColumnsReader:
         segments = [node.segments for node in nodes]
         if isinstance(wanted, _Chosen):
             if coded:
-                return dictionary.take(nodes, wanted.owner, lane=lane, room=self._room, order=wanted.order)
+                return device_strings.take(nodes, wanted.owner, lane=lane, room=self._room, order=wanted.order)
             return cuda_gather.take(segments, wanted.owner, lane=lane, room=self._room, order=wanted.order)
         start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
         if coded:
-            return dictionary.read(nodes, lane=lane, start=start, stop=stop)
+            return device_strings.read(nodes, lane=lane, start=start, stop=stop)
         return text_read.read(segments, lane=lane, start=start, stop=stop)
 
     def _descend(self, lists: Sequence[_List]) -> None:

@@ -21,7 +21,7 @@ from ..part import Part
 from ..scratch import scratch_limit
 from ..task import ColumnTask
 from ..text.segment import Segment
-from . import cuda_choose, cuda_find, cuda_read, cuda_text, plan
+from . import cuda_choose, cuda_find, cuda_text, cuda_values, plan
 from .cuda_pack import pack
 
 #: What packing takes of it, for all that is packed at once; with nulls, which are filled in. And rows for each byte of
@@ -326,7 +326,7 @@ def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> 
                 parts += _of_rows(found.rows, rest)
                 continue
             own = of_parts(kind, scope.segments)
-            cuda_read.know_longest(own, scope.longest)
+            cuda_values.know_longest(own, scope.longest)
             parts.append(dict_part(own, scope.codes, scope.validity, scope.null_count, found.chars))
         yield of_parts(kind, parts)
 

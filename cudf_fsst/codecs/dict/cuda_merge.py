@@ -16,12 +16,13 @@ from ...buffers import DeviceStrings, HostStrings
 from ...device import waits
 from ...device.memory import Lane
 from ...device.transfer import to_host
+from .. import device_strings
 from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
 from ..values import cuda as fixed
-from . import cpu_merge, cuda_pack, cuda_read, plan
+from . import cpu_merge, cuda_answer, cuda_pack, cuda_values, plan
 from .part import DictPart
 
 #: Bytes for codes on their way.
@@ -77,13 +78,13 @@ class _Codes:
             if a < b:
                 to = out + (a - first) * self.itemsize
                 table = self._places[number], self.itemsize
-                cuda_read.remap(part, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
+                cuda_answer.remap(part, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
 
 
 def _one(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> DictPart:
     """The part that some become; `numbers`: of the values of each among `values`."""
     own = parts[0].values
-    mask = cuda_read.validity(of_parts(own.type, parts), lane=lane)
+    mask = device_strings.validity(of_parts(own.type, parts), lane=lane)
     itemsize = plan.itemsize(values.rows)
     codes = _Codes(parts, numbers, itemsize, 0 if mask is None else int(mask.ptr), lane)
     steps: list[waits.Steps] = [_compress(own, values, lane), cuda_pack.pack_pieces(codes, _ROOM, lane)]
@@ -109,5 +110,5 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
     (segments,) = yield from fsst.compress([fsst.TextTask(strings, **sizes)], lane=lane)
     made = of_parts(own.type, segments)
-    cuda_read.know_longest(made, int(np.diff(offsets).max()))
+    cuda_values.know_longest(made, int(np.diff(offsets).max()))
     return made

@@ -1,0 +1,382 @@
+"""Columns of strings in GPU memory: rows go to the codec of their part, what comes of them is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from ..automata import RowAutomaton
+from ..buffers import DeviceStrings, HostStrings
+from ..device.memory import DeviceInts, Lane
+from ..lazy import kept_with
+from .cuda_kernels import blocks
+from .cuda_tables import JobTables, RowNumbers
+from .dict import cuda_answer as answers_of
+from .dict import cuda_packed, cuda_text, few
+from .dict import cuda_read as dictionary
+from .dict import cuda_take as taken
+from .dict.cuda import read_kernel
+from .dict.cuda_read import Share
+from .dict.cuda_values import VALUES_NBYTES, decoded, is_packed, may_be_few, segments_of, values_nbytes
+from .dict.launch import READ_THREADS, BitsJob, ScopeRows
+from .dict.part import DictPart
+from .node import Node
+from .text import cpu, cuda_gather, cuda_match, cuda_take, search
+from .text import cuda_read as text_read
+from .text import launch as text_launch
+from .text.choose import codec_of
+from .text.segment import Segment, Segments
+
+_u32, _u64 = np.uint32, np.uint64
+#: Parts whose few values are decoded together.
+_FEW_PARTS = VALUES_NBYTES // (few.MOST * few.SHORT)
+
+
+# ---- rows in order
+
+
+@dataclass(eq=False)
+class _Plain:
+    """Rows of a run without a dictionary that are wanted; see `dict.cuda_read.Share`.
+
+    `strings`: of a run of which some rows are wanted, these, read.
+    """
+
+    run: Node
+    start: int
+    stop: int
+    chars: int | None = None
+    null_count: int | None = None
+    mask: Any = None
+    strings: DeviceStrings | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def prepare(self, lane: Lane) -> None:
+        """Find out how long they are, and which are null."""
+        run = self.run
+        if self.rows == run.rows:
+            self.mask, self.null_count = text_read.validity(run.segments, lane=lane), run.null_count
+            self.chars = run.chars_nbytes
+        else:
+            (self.strings,) = text_read.read([run.segments], lane=lane, start=self.start, stop=self.stop)
+            self.mask, self.null_count = self.strings.owners[2], self.strings.null_count
+            self.chars = self.strings.owners[1].size
+
+    def place(self, to: cuda_text.Target, lane: Lane) -> None:
+        """Write the strings."""
+        if self.strings is None:
+            text_read.read_into(segments_of(self.run), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+            return
+        strings = self.strings
+        lane.copy(to.chars, strings.chars, to.limit)
+        kernel = read_kernel("dict_shift")
+        sizes = _u64(strings.offsets), _u64(strings.offsets_itemsize), _u64(self.rows + 1), _u64(to.first_char)
+        grid = blocks(self.rows + 1, READ_THREADS)
+        lane.launch(kernel, grid, READ_THREADS, (*sizes, _u64(to.offsets), _u64(to.itemsize)))
+
+
+def _shares(node: Node, start: int, stop: int) -> list[_Plain | Share]:
+    found: list[_Plain | Share] = []
+    base = 0
+    for run in node.runs:
+        first, last = max(start - base, 0), min(stop - base, run.rows)
+        if first < last:
+            found.append(Share(run, first, last) if isinstance(run, DictPart) else _Plain(run, first, last))
+        base += run.rows
+    return found
+
+
+def _prepare(shares: Sequence[_Plain | Share], lane: Lane) -> list[Share]:
+    """Find out which rows are null, and how long those without a dictionary are; the others."""
+    coded = []
+    for share in shares:
+        if isinstance(share, Share):
+            coded.append(share)
+        else:
+            share.prepare(lane)
+    dictionary.mask(coded, lane)
+    return coded
+
+
+def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None = None) -> list[DeviceStrings]:
+    """Rows ``start:stop`` of strings that have dictionaries; of whole columns without a wait, but for the first time.
+
+    Raises
+    ------
+    ValueError
+        As `cudf_fsst.codecs.text.cuda_read.read`.
+    """
+    every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
+    made: list[DeviceStrings] = []
+    together: list[list[_Plain | Share]] = []
+    nbytes = 0
+    for shares in every:
+        own = sum(values_nbytes(share.part) for share in shares if isinstance(share, Share))
+        if together and (not own or nbytes + own > VALUES_NBYTES):
+            made += _read(together, lane)
+            together, nbytes = [], 0
+        if own:
+            together.append(shares)
+            nbytes += own
+        elif shares:
+            (one,) = shares  # no two neighbours are without a dictionary
+            assert isinstance(one, _Plain)
+            made += text_read.read([one.run.segments], lane=lane, start=one.start, stop=one.stop)
+        else:
+            made += text_read.read([()], lane=lane)
+    if together:
+        made += _read(together, lane)
+    return made
+
+
+def _read(columns: Sequence[Sequence[_Plain | Share]], lane: Lane) -> list[DeviceStrings]:
+    """Rows of columns, each of which has some with a dictionary."""
+    coded = _prepare([share for shares in columns for share in shares], lane)
+    batch = dictionary.Batch(coded, lane)
+    made: list[DeviceStrings] = []
+    targets: dict[Share, cuda_text.Target] = {}
+    for shares in columns:
+        chars, rows = sum(share.chars or 0 for share in shares), sum(share.rows for share in shares)
+        itemsize = 4 if chars < 2**31 else 8
+        offsets, out = lane.allocate(itemsize * (rows + 1)), lane.allocate(chars)
+        row = char = 0
+        for share in shares:
+            to = cuda_text.Target(offsets.ptr + row * itemsize, itemsize, char, out.ptr + char, share.chars or 0)
+            if isinstance(share, _Plain):
+                share.place(to, lane)
+            else:
+                targets[share] = to
+            row, char = row + share.rows, char + (share.chars or 0)
+        nulls = sum(share.null_count or 0 for share in shares)
+        mask = _joined_mask(shares, rows, lane) if nulls else None
+        address = 0 if mask is None else mask.ptr
+        made.append(DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask)))
+    batch.write(targets)
+    return made
+
+
+def _joined_mask(shares: Sequence[_Plain | Share], rows: int, lane: Lane) -> Any:
+    if len(shares) == 1:
+        return shares[0].mask
+    mask = lane.allocate(blocks(rows, 512) * 64)
+    lane.zero(mask.ptr, mask.size)
+    tables, grids, fields, bit = JobTables(), list[int](), list[int](), 0
+    for share in shares:
+        fields += BitsJob(0 if share.mask is None else share.mask.ptr, share.rows, mask.ptr, bit)
+        words = (bit + share.rows - 1) // 32 - bit // 32 + 1
+        grids.append(blocks(words, READ_THREADS))
+        bit += share.rows
+    tables.add_jobs(read_kernel("dict_bits"), READ_THREADS, grids, fields)
+    tables.launch(lane)
+    return mask
+
+
+def validity(node: Node, *, lane: Lane) -> Any:
+    """Which rows of strings are null, a buffer as cuDF has it, or None without nulls. Nothing is waited for."""
+    if not node.null_count:
+        return None
+    if not node.coded:
+        return text_read.validity(node.segments, lane=lane)
+    shares = _shares(node, 0, node.rows)
+    _prepare(shares, lane)
+    return _joined_mask(shares, node.rows, lane)
+
+
+# ---- rows by number
+
+
+class _Joined(NamedTuple):
+    """A column that has the values of the dictionaries of another, and its rows without one.
+
+    Attributes
+    ----------
+    segments : Segments
+    firsts : list of int
+        Of every run, where its values or its rows begin.
+    rows : int
+    nulls : bool
+        Whether a row with a dictionary may be null: then there has to be one that is, behind all others.
+    """
+
+    segments: Segments
+    firsts: list[int]
+    rows: int
+    nulls: bool
+
+
+@kept_with()
+def _joined(node: Node) -> _Joined:
+    own = [(run if isinstance(run, Node) else run.values).segments for run in node.runs]
+    counts = [sum(segment.rows for segment in segments) for segments in own]
+    *firsts, rows = accumulate(counts, initial=0)
+    nulls = any(run.null_count for run in node.runs if isinstance(run, DictPart))
+    return _Joined(Segments(segment for segments in own for segment in segments), firsts, rows, nulls)
+
+
+def _null_segment(lane: Lane) -> Segment:
+    """One row that is null. It is not kept: columns have no memory on the GPU but that of their parts."""
+    (segment,) = cpu.compress(
+        HostStrings(1, np.empty(0, np.uint8), np.zeros(2, np.int32), np.zeros(1, np.uint8), 0, 1), codec_of()
+    )
+    meta, codes = lane.allocate(segment.meta.size), lane.allocate(0)
+    lane.upload(meta.ptr, segment.meta)
+    return Segment(segment.layout, 1, segment.table, meta, codes, 0)
+
+
+def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
+    """Rows of strings that have dictionaries by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
+    if rows.size == 0:
+        return cuda_take.take([()] * len(nodes), rows, lane=lane)
+    count, there = int(rows.size), None
+    if isinstance(rows, np.ndarray):
+        there = lane.allocate(8 * count)
+        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
+        address = int(there.ptr)
+    else:
+        with lane.stream:
+            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+        address = int(rows.data.ptr)
+    chosen = RowNumbers(address, count, 0, order)
+    found: dict[int, DeviceStrings] = {}
+    spelled: list[tuple[int, DictPart]] = []
+    for place, node in enumerate(nodes):
+        part, *others = node.runs
+        if others or isinstance(part, Node) or not _reads_all(part, count, room):
+            found[place] = _take(node, chosen, lane, room)
+        elif is_packed(part):
+            spelled.append((place, part))
+        else:
+            found[place] = taken.gathered(part, chosen, lane, room)
+    found.update(taken.spelled(spelled, chosen, lane, room))
+    return [found[place] for place in range(len(nodes))]
+
+
+def _reads_all(part: DictPart, count: int, room: int) -> bool:
+    """Whether to decode all values, to take so many rows; a few short ones are decoded already, or will be once."""
+    values = part.values.segments
+    kept = count > text_launch.TAKE_ROWS and may_be_few(part)
+    return bool(values) and (kept or cuda_gather.reads_all(values, count, room))
+
+
+def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
+    keep: list[Any] = []
+    address, count = rows.address, rows.count
+    joined = _joined(node)
+    words: list[int] = []
+    base = 0
+    for run, first in zip(node.runs, joined.firsts, strict=True):
+        codes = itemsize = values = mask = 0
+        if isinstance(run, DictPart):
+            itemsize, values = run.itemsize, run.values.rows
+            codes, mask, _ = taken.codes_of(
+                run, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, room
+            )
+        words += ScopeRows(base, run.rows, first, codes, itemsize, values, mask)
+        base += run.rows
+    table, out = lane.allocate(8 * len(words)), lane.allocate(8 * count)
+    lane.upload(table.ptr, np.array(words, _u64))
+    arguments = _u64(table.ptr), _u32(len(node.runs)), _u64(address), _u64(count), _u64(joined.rows)
+    lane.launch(read_kernel("dict_rows"), blocks(count, READ_THREADS), READ_THREADS, (*arguments, _u64(out.ptr)))
+    with lane.stream:
+        numbers = cupy.asarray(DeviceInts(out, 0, 8 * count))
+    del keep  # what has become of the codes is in `out`
+    segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
+    (found,) = cuda_gather.take([segments], numbers, lane=lane, room=room)
+    return found
+
+
+# ---- questions
+
+
+def match(node: Node, plan: search.Plan, *, lane: Lane) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings, a buffer: those of null rows mean nothing. And whether they are the answer.
+
+    See `cuda_match.match`. None: the rows have to be decoded.
+    """
+    if not node.coded:
+        return cuda_match.match(node.segments, plan, lane=lane)
+    nbytes = np.dtype(search.answer_dtype(plan.question)).itemsize
+
+    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
+        return cuda_match.match(segments, plan, lane=lane)
+
+    return _answered(node, plan.question, ask, nbytes, lane=lane)
+
+
+def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool] | None:
+    """What an automaton says of all rows of strings, a buffer of a byte each; of null rows it means nothing.
+
+    And whether any is undecided: the GPU is waited for. See `cuda_match.answer`. None: the rows have to be decoded.
+    """
+    answers = _accept(node, machine, lane)
+    return None if answers is None else (answers, cuda_match.undecided(answers.ptr, node.rows, lane=lane))
+
+
+def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
+    if not node.coded:
+        return cuda_match.answer(node.segments, machine, lane=lane)
+
+    def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
+        found = cuda_match.answer(segments, machine, lane=lane)
+        return None if found is None else (found, True)
+
+    answered = _answered(node, machine, ask, 1, lane=lane)
+    return None if answered is None else answered[0]
+
+
+def _answered(
+    node: Node,
+    question: search.Question | RowAutomaton,
+    ask: Callable[[Sequence[Segment]], tuple[Any, bool] | None],
+    nbytes: int,
+    *,
+    lane: Lane,
+) -> tuple[Any, bool] | None:
+    """Answers for all rows of strings that have dictionaries, and whether they are exact; None: the codec has none.
+
+    A few short values are decoded by the first call, which waits, and answered for in host memory. Nothing else waits.
+
+    Parameters
+    ----------
+    ask
+        Gives a buffer of answers for segments and whether they are exact, or None.
+    nbytes : int
+        Of an answer.
+    """
+    out, row, exact = lane.allocate(node.rows * nbytes), 0, True
+    some = [run for run in node.runs if isinstance(run, DictPart) and may_be_few(run)]
+    unknown = [part for part in some if segments_of(part.values).original.few is None]
+    for first in range(0, len(unknown), _FEW_PARTS):
+        decoded(unknown[first : first + _FEW_PARTS], lane)
+    packed: list[cuda_packed.LookUp] = []
+    keep = []  # until everything that uses them is enqueued
+    for run in node.runs:
+        values = run if isinstance(run, Node) else run.values
+        at, row = out.ptr + row * nbytes, row + run.rows
+        table: Any
+        if values is not run and (kept := segments_of(values).original.few) is not None:
+            table = kept.answers(question)
+        else:
+            found = ask(values.segments)
+            if found is None:
+                return None
+            keep.append(found[0])
+            table, exact = int(found[0].ptr), exact and found[1]
+        if isinstance(run, Node):
+            lane.copy(at, table, run.rows * nbytes)
+        elif values.rows and is_packed(run):
+            packed.append(cuda_packed.LookUp(answers_of.whole_codes(run), table, nbytes, at))
+        else:
+            answers_of.remap(run, table, nbytes, at, lane=lane)
+    tables = JobTables()
+    cuda_packed.answer(tables, packed)
+    tables.launch(lane)
+    return out, exact
