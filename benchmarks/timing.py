@@ -28,6 +28,9 @@ import rmm.mr
 from cudf_fsst.codecs.fsst import cuda_compress, cuda_long
 from cudf_fsst.device.timing import Launches, recorded_launches
 
+#: How the names of kernels begin that encode, compact and decode text.
+CODEC_KERNELS = tuple(f"{codec}_{stage}" for codec in ("fsst", "onpair") for stage in ("encode", "compact", "decode"))
+
 
 def wall_seconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 2) -> float:
     """Median seconds of a call, from a synchronised device to a synchronised device."""
@@ -110,7 +113,7 @@ def kernel_milliseconds(call: Callable[[], Any], repeat: int = 7, warmup: int = 
         sums: dict[str, float] = defaultdict(float)
         for name, begin, end in launches:
             sums[name] += end - begin
-        codec = [one for one in launches if one[0].startswith(("fsst_encode", "fsst_compact", "fsst_decode"))]
+        codec = [one for one in launches if one[0].startswith(CODEC_KERNELS)]
         sums["span"] = max(end for _, _, end in codec) - min(begin for _, begin, _ in codec)
         for name, value in sums.items():
             samples[name].append(value)

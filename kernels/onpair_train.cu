@@ -3,19 +3,21 @@
 // What the rounds count are sums of integers, and which strings are kept follows from these sums and the strings themselves. So it does not
 // matter in which order threads add, nor how the codes of a table in training are numbered; only the last table is put in order.
 //
-//   onpair_sample    chunks of the scope -> sample, and the first table: the single bytes
+//   onpair_sample  chunks of the scope -> sample; the first table: the single bytes; everything that counts is 0
 //   ten rounds of
-//     onpair_clear   room for what is counted
-//     onpair_build   symbols -> a hash table of them, and for two bytes the lengths of symbols that begin with these
-//     onpair_parents of every symbol the next shorter one that begins it
 //     onpair_count   a thread block a chunk: longest symbols of all places, tokens, what they gain; neighbours
 //     onpair_collect all strings that may be symbols -> a hash table of strings, with the sum of their gains
-//     onpair_filter  those that pay for their place -> a list
-//     onpair_select  the best of these -> the next table
-//   onpair_finish    the last table in order
+//     onpair_filter  those that pay for their place -> a list, and how many have what gain
+//     onpair_select  the best of these -> the next table: a hash table of its symbols, for two bytes the lengths of symbols that begin
+//                    with these, and of every symbol the next shorter one that begins it
+//   onpair_rank    the last table in order, for the host and for the encoder
+//   onpair_index   what the encoder finds symbols in (onpair.cuh)
+//
+// What reads a sum sets it back to 0 for the next round. So a launch for that is not needed, and there are as few as there can be: of a
+// small column they take more time than what they do.
 //
 // A hash table of strings has 8 bytes a place: what the string is made of (Source), and its gain. Strings are compared as such, so no
-// two that differ are taken for one. Tables are larger than what may be put into them.
+// two that differ are taken for one. A table has a quarter more places than may be put into it.
 #include "fsst_train.cuh"
 #include "onpair.cuh"
 
@@ -23,6 +25,8 @@
 #define SLOTS (1u << 14)
 #define STEPS 16
 #define CHUNK SAMPLE_CHUNK
+#define BINS 2048
+#define MOST_EDGES 16384
 
 // A table in training.
 struct Growing {
@@ -38,11 +42,14 @@ struct TrainState {
   u32 counts[2];      // codes of the tables
   u32 listed;
   u32 unused;
+  u32 histogram[BINS];  // of the list, see bin_of
   u16 parents[MOST_CODES];
+  u16 ranks[MOST_CODES];  // of the last table
   u32 slots[SLOTS];  // of symbols: code + 1, and 16 bits of their hash above
   u32 lengths_of
       [32768];  // of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them
   int gains[MOST_CODES];
+  u32 edges[MOST_EDGES];  // of the list, numbers of strings in the bin of the first that has no place
 };
 
 struct TrainView {
@@ -57,6 +64,7 @@ struct TrainView {
   u64 draw_chunks;  // the most chunks of a sample, whatever the scope; 0: as many as level `default` has
   u64 most_chunks;  // for which there is room
   u64 exported;     // address of a OnpairTrained
+  u64 lookup;       // address of an OnpairLookup
 };
 
 // What the host makes a table of.
@@ -93,15 +101,19 @@ __device__ __forceinline__ u64 part_nbytes(const TrainState& state, const TrainR
   return u64(count) * CHUNK - (has_last ? CHUNK - state.last : 0);
 }
 
-// Places of a hash table that holds `most` entries, at least half of them empty; a power of two.
-__device__ __forceinline__ u32 places_for(u64 most) { return 1u << (64 - __clzll((long long)(2 * most | 255))); }
+// Places of a hash table that holds `most` entries at most: so many that a fifth stays empty, some thousand.
+__device__ __forceinline__ u32 places_for(u64 most) { return u32((most + most / 4) / 1024 + 1) * 1024; }
 __device__ __forceinline__ u32 pair_places(const TrainState& state, const TrainRound& round) {
   return places_for(part_nbytes(state, round));
 }
-// Symbols, pairs that are met twice and symbols with a byte more.
+// Symbols, pairs that are met twice and symbols with a byte more. Of T tokens there are T / 2 such pairs at most, and no more symbols with a
+// byte more than tokens of two bytes or more: T, and what there are more bytes than tokens.
+__device__ __forceinline__ u64 most_strings(u64 part) { return part - part / 4 + MOST_CODES; }
 __device__ __forceinline__ u32 string_places(const TrainState& state, const TrainRound& round) {
-  return places_for(part_nbytes(state, round) + MOST_CODES);
+  return places_for(most_strings(part_nbytes(state, round)));
 }
+__device__ __forceinline__ u32 place_of(u32 hash, u32 places) { return __umulhi(hash, places); }
+__device__ __forceinline__ u32 place_after(u32 place, u32 places) { return place + 1 == places ? 0 : place + 1; }
 
 // A string of 1 to 16 bytes, zeros behind it.
 struct Spelled {
@@ -176,6 +188,11 @@ __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Gro
   return first;
 }
 
+// Zeros, 16 bytes each.
+__device__ __forceinline__ void clear(u64 address, u32 count, u32 thread, u32 threads) {
+  for (u32 i = thread; i < count; i += threads) reinterpret_cast<uint4*>(address)[i] = make_uint4(0, 0, 0, 0);
+}
+
 // grid: (any, scopes); block: TRAIN_THREADS.
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const TrainView* views) {
   __shared__ u64 start;
@@ -198,6 +215,10 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
       // A scope that is its own sample may end within a chunk.
       state.last = chars < u64(most) * CHUNK && room > 0 ? u32(chars - u64(room - 1) * CHUNK) : CHUNK;
       state.counts[0] = 256;
+      const u32 bits = u32(view.bits);
+      OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
+      lookup.bits = bits, lookup.shift = 31 - bits, lookup.mask = (2u << bits) - 1;
+      lookup.nbytes = u32(sizeof(OnpairLookup)) + (40u << bits);
     }
     for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
       state.tables[0].words[i][0] = i, state.tables[0].words[i][1] = 0;
@@ -211,54 +232,17 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
 #pragma unroll 1
     for (u32 k = threadIdx.x; k < CHUNK; k += blockDim.x) to[CHUNK * i + k] = at + k < chars ? from[at + k] : 0;
   }
-}
-
-// grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_clear(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
   const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-  const u32 count = state.counts[round.from];
-  for (u32 i = thread; i < SLOTS; i += threads) state.slots[i] = 0;
-  for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
+  const u64 part = u64(room) * CHUNK;
+  const u32 codes = 1u << u32(view.bits);
+  for (u32 i = thread; i < BINS; i += threads) state.histogram[i] = 0;
   for (u32 i = thread; i < MOST_CODES; i += threads) state.gains[i] = 0;
+  for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
   if (thread == 0) state.listed = 0;
-  const uint4 zeros = make_uint4(0, 0, 0, 0);
-  const u32 strings = string_places(state, round);
-  for (u32 i = thread; i < strings / 2; i += threads) reinterpret_cast<uint4*>(view.strings)[i] = zeros;
-  if (round.grows == 0) return;
-  const u32 pairs = pair_places(state, round);
-  for (u32 i = thread; i < pairs / 2; i += threads) reinterpret_cast<uint4*>(view.pairs)[i] = zeros;
-  for (u32 i = thread; i < count * 64; i += threads) reinterpret_cast<uint4*>(view.extended)[i] = zeros;
-}
-
-// grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_build(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  TrainState& state = state_of(views[blockIdx.y]);
-  const Growing& table = state.tables[round.from];
-  for (u32 code = 256 + blockIdx.x * blockDim.x + threadIdx.x; code < state.counts[round.from];
-       code += gridDim.x * blockDim.x) {
-    const Spelled text = text_of(table, code);
-    const u64 hash = text.hash();
-    const u32 made = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
-    u32 at = u32(hash >> 50);
-    while (atomicCAS(&state.slots[at], 0u, made) != 0) at = (at + 1) & (SLOTS - 1);
-    atomicOr(&state.lengths_of[pair / 2], 1u << (text.length - 2 + 16 * (pair & 1)));
-  }
-}
-
-// grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_parents(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  TrainState& state = state_of(views[blockIdx.y]);
-  const Growing& table = state.tables[round.from];
-  for (u32 code = 256 + blockIdx.x * blockDim.x + threadIdx.x; code < state.counts[round.from];
-       code += gridDim.x * blockDim.x) {
-    const Spelled text = text_of(table, code);
-    state.parents[code] = u16(longest_symbol(state, table, text, text.length - 1));
-  }
+  clear(view.pairs, places_for(part) / 2, thread, threads);
+  clear(view.strings, places_for(most_strings(part)) / 2, thread, threads);
+  clear(view.extended, codes * TRAIN_SPARE, thread, threads);
+  clear(view.lookup + sizeof(OnpairLookup), codes, thread, threads);  // its buckets
 }
 
 // A chunk, and the longest symbols of its places with their lengths.
@@ -335,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS) onpair_count(const T
       const u32 following = parsed.longest[after], size_of = parsed.lengths[after];
       if (length + size_of <= 16) {
         const u32 key = (code << 14 | following) + 1;
-        for (u32 place = key * 0x9E3779B1u >> (__clz(int(places)) + 1);; place = (place + 1) & (places - 1)) {
+        for (u32 place = place_of(key * 0x9E3779B1u, places);; place = place_after(place, places)) {
           const u32 found = atomicCAS(&pairs[place].x, 0u, key);
           if (found == 0 || found == key) {
             atomicAdd(&pairs[place].y, 1u);
@@ -355,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS) onpair_count(const T
 // Adds a gain to a string.
 __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u32 places, u32 source, int gain) {
   const Spelled text = text_of_source(table, source);
-  for (u32 at = u32(text.hash() >> 32) & (places - 1);; at = (at + 1) & (places - 1)) {
+  for (u32 at = place_of(u32(text.hash() >> 32), places);; at = place_after(at, places)) {
     const u32 found = atomicCAS(&strings[at].x, 0u, source);
     if (found == 0 || text_of_source(table, found) == text) {
       atomicAdd(reinterpret_cast<int*>(&strings[at].y), gain);
@@ -368,57 +352,125 @@ __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_collect(const TrainView* views, u32 packed) {
   const TrainRound round(packed);
   const TrainView& view = views[blockIdx.y];
-  const TrainState& state = state_of(view);
+  TrainState& state = state_of(view);
   const Growing& table = state.tables[round.from];
   const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
   const u32 count = state.counts[round.from], places = string_places(state, round);
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
-  for (u32 code = 256 + thread; code < count; code += threads)
+  for (u32 code = 256 + thread; code < count; code += threads) {
     add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
+    state.gains[code] = 0;
+  }
   if (round.grows == 0) return;
-  const uint2* const pairs = reinterpret_cast<const uint2*>(view.pairs);
+  uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   const u32 of_pairs = pair_places(state, round);
   for (u32 i = thread; i < of_pairs; i += threads) {
     const uint2 pair = pairs[i];
+    if (pair.x == 0) continue;
+    pairs[i] = make_uint2(0, 0);
     if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
   }
-  const int* const extended = reinterpret_cast<const int*>(view.extended);
+  int* const extended = reinterpret_cast<int*>(view.extended);
   for (u32 i = thread; i < count << 8; i += threads) {
-    const int gain = extended[i] * 12 >> 4;
+    const int found = extended[i], gain = found * 12 >> 4;
+    if (found != 0) extended[i] = 0;
     if (gain > 0) add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
   }
+}
+
+// By what strings are kept: gain, length, and 8 bits of a hash; 12 to 44 bits, the lower 12 of them beside the gain.
+__device__ __forceinline__ u64 key_of(const Spelled& text, u32 gain) {
+  u64 mixed = text.low * u64(TRAIN_HASH_LOW) ^ text.high * u64(TRAIN_HASH_HIGH);
+  mixed = (mixed ^ mixed >> 32) * u64(TRAIN_HASH_LOW) >> 56;
+  return u64(gain) << 12 | (text.length - 1) << 8 | mixed;
+}
+
+// The bits of a key below its highest one and 6 more.
+__device__ __forceinline__ u32 bits_below(u64 key) { return 57 - u32(__clzll((long long)key)); }
+// One of BINS for each of these seven bits, in the order of the keys, and what keys of a bin have in common.
+__device__ __forceinline__ u32 bin_of(u64 key) {
+  const u32 below = bits_below(key);
+  return (below - 6) * 64 + (u32(key >> below) & 63);
+}
+__device__ __forceinline__ u64 of_bin(u32 bin, u32* below) {
+  *below = bin / 64 + 6;
+  return 64 | bin % 64;
 }
 
 // grid: (any, scopes).
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const TrainView* views, u32 packed) {
   const TrainRound round(packed);
+  __shared__ u32 histogram[BINS];
   const TrainView& view = views[blockIdx.y];
   TrainState& state = state_of(view);
   const Growing& table = state.tables[round.from];
-  const uint2* const strings = reinterpret_cast<const uint2*>(view.strings);
+  uint2* const strings = reinterpret_cast<uint2*>(view.strings);
   const u32 places = string_places(state, round);
   const u64 part = part_nbytes(state, round), column = view.bits * max(max(state.column, part), u64(1));
+  for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) histogram[i] = 0;
+  __syncthreads();
+  // Places are a multiple of 32, so a warp stays together.
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < places; i += gridDim.x * blockDim.x) {
     const uint2 string = strings[i];
     const int gain = int(string.y);
-    if (string.x == 0 || gain <= 0) continue;
-    const Spelled text = text_of_source(table, string.x);
-    if (u64(gain) <= (text.length + 1) * 128 * part / column) continue;
-    u64 mixed = text.low * u64(TRAIN_HASH_LOW) ^ text.high * u64(TRAIN_HASH_HIGH);
-    mixed = (mixed ^ mixed >> 32) * u64(TRAIN_HASH_LOW) >> 56;
-    const u32 place = atomicAdd(&state.listed, 1u);
-    reinterpret_cast<u64*>(view.keys)[place] = u64(gain) << 12 | (text.length - 1) << 8 | mixed;
+    u64 key = 0;
+    if (string.x != 0) {
+      strings[i] = make_uint2(0, 0);
+      if (gain > 0) {
+        const Spelled text = text_of_source(table, string.x);
+        if (u64(gain) > (text.length + 1) * 128 * part / column) key = key_of(text, u32(gain));
+      }
+    }
+    const u32 having = __ballot_sync(ALL_LANES, key != 0);
+    if (having == 0) continue;
+    u32 place = 0;
+    if (lane_id() == 0) place = atomicAdd(&state.listed, u32(__popc(having)));
+    place = __shfl_sync(ALL_LANES, place, 0) + u32(__popc(having & ((1u << lane_id()) - 1)));
+    if (key == 0) continue;
+    reinterpret_cast<u64*>(view.keys)[place] = key;
     reinterpret_cast<u32*>(view.sources)[place] = string.x;
+    atomicAdd(&histogram[bin_of(key)], 1u);
   }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS)
+    if (histogram[i] != 0) atomicAdd(&state.histogram[i], histogram[i]);
 }
 
-// grid: (1, scopes); block: TRAIN_THREADS.
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_select(const TrainView* views, u32 packed) {
+// The bin in which the value lies that `wanted` others are above or equal to; `wanted` becomes how many of its bin are. By one warp.
+__device__ __forceinline__ u32 bin_with(const u32* histogram, u32* wanted) {
+  // 64 bins a lane, from the highest: one lane's bins and those above are more than are wanted, but not those above alone. Then these
+  // bins, one a lane. Without branches, which would take a stack on some GPUs.
+  const u32 lane = lane_id(), before = *wanted;
+  u32 sum = 0;
+  for (u32 i = 0; i < 64; ++i) sum += histogram[2047 - 64 * lane - (i + lane) % 64];  // in 32 banks
+  const u32 up_to = warp_inclusive_sum(sum);
+  const u32 owner = u32(__ffs(__ballot_sync(ALL_LANES, up_to > before))) - 1;
+  const u32 high = histogram[2047 - 64 * owner - lane], low = histogram[2015 - 64 * owner - lane];
+  const u32 larger = __shfl_sync(ALL_LANES, up_to - sum, owner);
+  const u32 highs = larger + warp_inclusive_sum(high);
+  const u32 lows = __shfl_sync(ALL_LANES, highs, 31) + warp_inclusive_sum(low);
+  const u32 in_high = __ballot_sync(ALL_LANES, highs > before), in_low = __ballot_sync(ALL_LANES, lows > before);
+  const u32 place = in_high != 0 ? u32(__ffs(in_high)) - 1 : 31 + u32(__ffs(in_low));
+  const u32 above_it = in_high != 0 ? highs - high : lows - low;
+  *wanted = before - __shfl_sync(ALL_LANES, above_it, place % 32);
+  return 2047 - 64 * owner - place;
+}
+
+// Puts a string into the next table.
+__device__ __forceinline__ void keep(const Growing& table, Growing& next, u32 place, u32 source) {
+  const Spelled text = text_of_source(table, source);
+  next.words[place][0] = text.low, next.words[place][1] = text.high;
+  next.lengths[place] = u8(text.length);
+}
+
+// grid: (1, scopes); block: SELECT_THREADS.
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const TrainView* views, u32 packed) {
   const TrainRound round(packed);
-  __shared__ u32 histogram[2048];
+  __shared__ u32 histogram[BINS];
   __shared__ u64 prefix;
   __shared__ u32 wanted;
   __shared__ u32 made;
+  __shared__ u32 edge;
   const TrainView& view = views[blockIdx.y];
   TrainState& state = state_of(view);
   const Growing& table = state.tables[round.from];
@@ -426,78 +478,169 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_select(const 
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
   const u32 listed = state.listed, codes = 1u << u32(view.bits),
-            keep = (round.spare != 0 ? codes * TRAIN_SPARE / 64 : codes) - 256;
-  const bool all = listed <= keep;
-  if (threadIdx.x == 0) prefix = 0, wanted = keep, made = 256;
-  // The key that `keep` others are above or equal to, from its highest 11 bits on.
-  for (int digit = 3; digit >= 0 && !all; --digit) {
-    for (u32 i = threadIdx.x; i < 2048; i += blockDim.x) histogram[i] = 0;
-    __syncthreads();
-    const u64 above = prefix;
-    for (u32 i = threadIdx.x; i < listed; i += blockDim.x)
-      if (keys[i] >> (11 * digit + 11) == above) atomicAdd(&histogram[keys[i] >> (11 * digit) & 2047], 1u);
-    __syncthreads();
-    if (threadIdx.x < 32) {
-      // 64 bins a lane, from the highest: one lane's bins and those above are more than are wanted, but not those above alone. Then these
-      // bins, one a lane. Without branches, which would take a stack on some GPUs.
-      const u32 lane = lane_id(), before = wanted;
-      u32 sum = 0;
-      for (u32 i = 0; i < 64; ++i) sum += histogram[2047 - 64 * lane - (i + lane) % 64];  // in 32 banks
-      const u32 up_to = warp_inclusive_sum(sum);
-      const u32 owner = u32(__ffs(__ballot_sync(ALL_LANES, up_to > before))) - 1;
-      const u32 high = histogram[2047 - 64 * owner - lane], low = histogram[2015 - 64 * owner - lane];
-      const u32 larger = __shfl_sync(ALL_LANES, up_to - sum, owner);
-      const u32 highs = larger + warp_inclusive_sum(high);
-      const u32 lows = __shfl_sync(ALL_LANES, highs, 31) + warp_inclusive_sum(low);
-      const u32 in_high = __ballot_sync(ALL_LANES, highs > before), in_low = __ballot_sync(ALL_LANES, lows > before);
-      const u32 place = in_high != 0 ? u32(__ffs(in_high)) - 1 : 31 + u32(__ffs(in_low));
-      const u32 above_it = in_high != 0 ? highs - high : lows - low;
-      const u32 found = __shfl_sync(ALL_LANES, above_it, place % 32);
-      __syncwarp();
-      if (lane == 0) wanted = before - found, prefix = above << 11 | (2047 - 64 * owner - place);
-    }
-    __syncthreads();
-  }
-  __syncthreads();
-  const u64 least = prefix;
+            most = (round.spare != 0 ? codes * TRAIN_SPARE / 64 : codes) - 256;
+  const bool all = listed <= most;
+  for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = state.histogram[i], state.histogram[i] = 0;
+  for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) state.slots[i] = 0;
+  for (u32 i = threadIdx.x; i < 32768; i += blockDim.x) state.lengths_of[i] = 0;
   for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
     next.words[i][0] = i, next.words[i][1] = 0;
     next.lengths[i] = 1;
   }
-  for (u32 i = threadIdx.x; i < listed; i += blockDim.x) {
-    if (!all && keys[i] <= least) continue;
-    const u32 place = atomicAdd(&made, 1u);
-    const Spelled text = text_of_source(table, sources[i]);
-    next.words[place][0] = text.low, next.words[place][1] = text.high;
-    next.lengths[place] = u8(text.length);
+  if (threadIdx.x == 0) wanted = most, made = 256, edge = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) state.listed = 0;
+  // The bin of the first that has no place. Strings of higher bins are kept.
+  u32 bin = 0;
+  if (!all && threadIdx.x < 32) {
+    u32 left = most;
+    bin = bin_with(histogram, &left);
+    __syncwarp();
+    if (threadIdx.x == 0) wanted = left, prefix = bin;
   }
   __syncthreads();
-  if (threadIdx.x == 0) state.counts[1 - round.from] = made;
+  if (!all) bin = u32(prefix);
+#pragma unroll 4
+  for (u32 i = threadIdx.x; i < listed; i += SELECT_THREADS) {
+    const u32 own = all ? BINS : bin_of(keys[i]);
+    if (own > bin)
+      keep(table, next, atomicAdd(&made, 1u), sources[i]);
+    else if (own == bin) {
+      const u32 number = atomicAdd(&edge, 1u);
+      if (number < MOST_EDGES) state.edges[number] = i;
+    }
+  }
+  __syncthreads();
+  if (!all) {
+    // Within the bin: the key that `wanted` others are above or equal to, from its highest bits on.
+    u32 below;
+    u64 above = of_bin(bin, &below);
+    const bool few = edge <= MOST_EDGES;
+    const u32 count = few ? edge : listed;
+    while (below > 0) {
+      const u32 digit = min(below, 11u);
+      for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = 0;
+      __syncthreads();
+      for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS) {
+        const u64 key = keys[few ? state.edges[i] : i];
+        if (key >> below == above) atomicAdd(&histogram[u32(key >> (below - digit)) & ((1u << digit) - 1)], 1u);
+      }
+      __syncthreads();
+      if (threadIdx.x < 32) {
+        u32 left = wanted;
+        const u32 found = bin_with(histogram, &left);
+        __syncwarp();
+        if (threadIdx.x == 0) wanted = left, prefix = found;
+      }
+      __syncthreads();
+      above = above << digit | prefix;
+      below -= digit;
+    }
+    for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS) {
+      const u32 number = few ? state.edges[i] : i;
+      if (keys[number] > above && bin_of(keys[number]) == bin)
+        keep(table, next, atomicAdd(&made, 1u), sources[number]);
+    }
+  }
+  __syncthreads();
+  const u32 count = made;
+  if (threadIdx.x == 0) state.counts[1 - round.from] = count;
+  for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
+    const Spelled text = text_of(next, code);
+    const u64 hash = text.hash();
+    const u32 slot = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
+    u32 at = u32(hash >> 50);
+    while (atomicCAS(&state.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
+    atomicOr(&state.lengths_of[pair / 2], 1u << (text.length - 2 + 16 * (pair & 1)));
+  }
+  __syncthreads();
+  for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
+    const Spelled text = text_of(next, code);
+    state.parents[code] = u16(longest_symbol(state, next, text, text.length - 1));
+  }
 }
 
 __device__ __forceinline__ u32 byte_swap(u32 x) { return __byte_perm(x, 0, 0x0123); }
 __device__ __forceinline__ u64 byte_swap(u64 x) { return u64(byte_swap(u32(x))) << 32 | byte_swap(u32(x >> 32)); }
 
-// Puts the last table in order: by length, then by bytes. grid: (any, scopes); block: TRAIN_THREADS.
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_finish(const TrainView* views, u32 from) {
+// Puts the last table in order: by length, then by bytes. A warp a symbol. grid: (any, scopes); block: TRAIN_THREADS.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_rank(const TrainView* views, u32 from) {
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  const Growing& table = state.tables[from];
+  OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
+  OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
+  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits);
+  if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
+  const u32 warps = gridDim.x * (blockDim.x / 32);
+  for (u32 code = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; code < count; code += warps) {
+    const Spelled text = text_of(table, code);
+    const u64 high = byte_swap(text.low), low = byte_swap(text.high);
+    u32 before = 0;
+    for (u32 i = 256 + lane_id(); i < count && code >= 256; i += 32) {
+      const Spelled other = text_of(table, i);
+      const u64 other_high = byte_swap(other.low), other_low = byte_swap(other.high);
+      before += other.length != text.length ? other.length < text.length
+                : other_high != high        ? other_high < high
+                                            : other_low < low;
+    }
+    for (u32 step = 16; step > 0; step /= 2) before += __shfl_xor_sync(ALL_LANES, before, step);
+    if (lane_id() == 0) {
+      const u32 rank = code < 256 ? code : 256 + before;
+      state.ranks[code] = u16(rank);
+      trained.words[2 * rank] = text.low, trained.words[2 * rank + 1] = text.high;
+      trained.lengths[rank] = u8(text.length);
+      // Bytes 1 to 15, then byte 0.
+      uint4& turned = const_cast<uint4*>(lookup.symbols())[rank];
+      const u64 first = text.low >> 8 | text.high << 56, second = text.high >> 8 | text.low << 56;
+      turned = make_uint4(u32(first), u32(first >> 32), u32(second), u32(second >> 32));
+    }
+  }
+}
+
+// The hash of the first bytes of a string (prefixes.py).
+__device__ __forceinline__ u32 prefix_hash(const Spelled& text) {
+  const u64 third = text.low >> 40 | text.high << 24;
+  return (u32(text.low) & 255) * HASH_0 + u32(text.low >> 8) * HASH_1 + u32(third) * HASH_2 + u32(text.high >> 8) * HASH_3 +
+         u32(text.high >> 40) * HASH_4 + text.length * HASH_LENGTH;
+}
+
+// Entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is found does
+// not. grid: (any, scopes); block: TRAIN_THREADS.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const TrainView* views, u32 from) {
   const TrainView& view = views[blockIdx.y];
   const TrainState& state = state_of(view);
   const Growing& table = state.tables[from];
-  OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
-  const u32 count = min(state.counts[from], 4096u);
-  for (u32 code = blockIdx.x * blockDim.x + threadIdx.x; code < count; code += gridDim.x * blockDim.x) {
+  const OnpairTrained& trained = *reinterpret_cast<const OnpairTrained*>(view.exported);
+  const OnpairLookup& lookup = *reinterpret_cast<const OnpairLookup*>(view.lookup);
+  u32* const entries = const_cast<u32*>(reinterpret_cast<const u32*>(lookup.buckets()));
+  u16* const longest = const_cast<u16*>(lookup.longest());
+  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits), shift = 31 - bits, mask = (2u << bits) - 1;
+  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < 4 * (count - 256); i += gridDim.x * blockDim.x) {
+    const u32 code = 256 + i / 4, step = 8 >> (i & 3);
     const Spelled text = text_of(table, code);
-    const u64 high = byte_swap(text.low), low = byte_swap(text.high);
-    u32 rank = code < 256 ? code : 256;
-    for (u32 i = 256; i < count && code >= 256; ++i) {
-      const Spelled other = text_of(table, i);
-      const u64 other_high = byte_swap(other.low), other_low = byte_swap(other.high);
-      rank += other.length != text.length ? other.length < text.length
-              : other_high != high        ? other_high < high
-                                          : other_low < low;
+    // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
+    if (((text.length - 1) & step) == 0) continue;
+    const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
+    const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
+    for (u32 at = 2 * (mixed >> shift);;) {
+      const u32 found = atomicCAS(&entries[at], 0u, made);
+      if (found == 0) {
+        const u32 own = longest_symbol(state, table, begin, begin.length);
+        longest[at] = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+        break;
+      }
+      if (((found ^ made) >> 13) == 0) {
+        const u32 other = found & 4095;
+        const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
+        if (there.length >= begin.length && begin_of(there, begin.length) == begin) break;
+      }
+      if ((at & 1) != 0) {
+        atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
+        at = ((at / 2 + 1) & mask) * 2;
+      } else {
+        ++at;
+      }
     }
-    trained.words[2 * rank] = text.low, trained.words[2 * rank + 1] = text.high;
-    trained.lengths[rank] = u8(text.length);
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
 }

@@ -11,7 +11,7 @@ from cudf_fsst.codecs.onpair import launch, plan
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.onpair.train import train_table
 from emulation.conftest import emulator
-from emulation.emulator import SCHEDULES, Emulator
+from emulation.emulator import SCHEDULES, Buffer, Emulator
 from onpair_cases import KINDS, text
 
 __all__ = ["emulator"]
@@ -21,31 +21,55 @@ def _train(
     emulator: Emulator, scopes: list[npt.NDArray[np.uint8]], bits: list[int], level: str, schedule: str
 ) -> list[OnPairTable]:
     """Tables of scopes: each is a segment of a column that has some characters before and behind it."""
-    views, exported, scope_views = [], [], []
+    views, exported, lookups, scope_views = [], [], [], []
+    kept: list[Buffer] = []
     for chars in scopes:
         column = emulator.buffer(np.concatenate([np.full(99, 7, np.uint8), chars, np.full(50, 8, np.uint8)]), offset=5)
+        kept.append(column)
         places = found_places(0, 3)
         numbers = np.zeros(places.end, np.uint64)
         numbers[places.rows_begin : places.rows_begin + 4] = 0, 3, 9, 11
         numbers[places.chars_begin : places.chars_begin + 4] = 0, 99, 99 + chars.size, 149 + chars.size
         numbers[places.first_char] = column.address
         found = emulator.buffer(numbers)
+        kept.append(found)
         scope_views.append(ScopeView(found.address, 3, 1, 1, 0))
-    scope_at = emulator.buffer(words(scope_views)).address
+    kept.append(emulator.buffer(words(scope_views)))
+    scope_at = kept[-1].address
     for i, (chars, of_scope) in enumerate(zip(scopes, bits, strict=True)):
-        room = launch.train_room(chars.size, level)
-        at = emulator.buffer(room.nbytes).address
-        exported.append(at + room.exported)
-        views.append(launch.train_view(room, at, scope_at + 8 * len(ScopeView._fields) * i, of_scope, level))
+        room = launch.train_room(chars.size, level, of_scope)
+        kept.append(emulator.buffer(room.nbytes))
+        at = kept[-1].address
+        kept += [emulator.buffer(launch.ONPAIR_TRAINED.itemsize), emulator.buffer(launch.lookup_nbytes(of_scope))]
+        exported.append(kept[-2].address)
+        lookups.append(kept[-1].address)
+        scope = scope_at + 8 * len(ScopeView._fields) * i
+        views.append(launch.train_view(room, at, scope, of_scope, level, exported[-1], lookups[-1]))
     view = emulator.buffer(words(views))
     module = emulator.load("onpair_train.cu", launch.train_defines())
     for name, blocks, threads, numbers_of in launch.train_steps(3):
         module.launch(name, (blocks, len(scopes)), threads, [view, *numbers_of], schedule=schedule)
     tables = []
-    for at, of_scope in zip(exported, bits, strict=True):
+    for at, lookup, of_scope in zip(exported, lookups, bits, strict=True):
         data = np.frombuffer(emulator.read(at, launch.ONPAIR_TRAINED.itemsize), launch.ONPAIR_TRAINED)[0]
         tables.append(launch.trained_table(data, of_scope))
+        made = np.frombuffer(emulator.read(lookup, launch.lookup_nbytes(of_scope)), np.uint8)
+        _same_lookup(made, launch.lookup(tables[-1]), of_scope, len(tables[-1]))
     return tables
+
+
+def _same_lookup(made: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8], bits: int, codes: int) -> None:
+    """Where entries lie depends on the order of threads; so do codes, of those whose symbols begin with a prefix."""
+    buckets, longest = 16 + (16 << bits), 16 + (24 << bits)
+    found = []
+    for one in made, expected:
+        assert (one[:16] == expected[:16]).all()
+        entries, symbols = one[16:buckets].view(np.uint32), one[buckets:longest].view(np.uint16)
+        used = np.flatnonzero(entries & 4095)
+        found.append(sorted(zip((entries[used] >> 13).tolist(), symbols[used].tolist(), strict=True)))
+    assert found[0] == found[1]
+    end = longest + 16 * codes
+    assert (made[longest:end] == expected[longest:end]).all()
 
 
 @pytest.mark.sampled(4)

@@ -57,7 +57,7 @@ from .cuda_room import (
     trains_in_clusters,
     with_pool,
 )
-from .cuda_tables import download_found, find_cuts, look, place_tables
+from .cuda_tables import download_found, exported_tables, find_cuts, look, place_tables
 from .symbols import SymbolTable
 from .train import train_table
 
@@ -179,7 +179,7 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
 
     With `one_scope` a column is one scope, however large it is.
     """
-    made: list[list[SymbolTable]] = [[] for _ in tasks]
+    made: list[list[Any]] = [[] for _ in tasks]
     columns = yield from plan_columns(tasks, lane, one_scope=one_scope)
     for together in rounds(columns):
         with Workspace() as work, SideLanes(lane, 1) as side:
@@ -191,8 +191,11 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
             find_cuts(room, found.tolist())  # for what it refuses
             assert exported is not None
             for column, first in zip(together, room.first_scope, strict=True):
-                of_source = launch.searched_tables if column.source == "searched" else launch.trained_tables
-                made[column.number] = list(of_source(exported[first : first + column.scopes]))
+                end = first + column.scopes
+                if column.source == "searched":
+                    made[column.number] = launch.searched_tables(exported[first:end])
+                else:
+                    made[column.number] = list(exported_tables(room, exported)[first:end])
     return made
 
 

@@ -40,6 +40,8 @@ _AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
 _CHARS_PER_BYTE = 2
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
+# Bytes of workspace in which the tables of short columns are trained, some at a time, and those of any that are not encoded.
+_TRAINING_AT_ONCE, _TRAINING_ALONE = 16 << 20, 48 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 # Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
 _ROOM_FOR_OTHERS = 8 * (80 << 20)
@@ -48,8 +50,43 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
 )
 
 
+class TrainingNbytes(NamedTuple):
+    """Bytes that the training of a scope takes: what the encoder reads, what the host makes a table of, and room."""
+
+    lookup: int
+    exported: int
+    room: int
+
+
+class TrainingScope(NamedTuple):
+    """A scope whose table is trained: addresses of its ScopeView, of what is made for the encoder and for the host.
+
+    `chars_limit`: characters, or more.
+    """
+
+    view: int
+    lookup: int
+    exported: int
+    chars_limit: int
+
+
 class TileEncoder(Protocol):
-    """What encodes tiles of other codecs into the same slots: see `WaveView` of kernels/fsst_compress.cuh."""
+    """What encodes tiles of other codecs into the same slots: see `WaveView` of kernels/text_compress.cuh.
+
+    All columns of a round have the same.
+    """
+
+    def training_nbytes(self, chars_limit: int) -> TrainingNbytes:
+        """What training takes for a scope of at most so many characters, at level ``default``."""
+
+    #: Bytes of what is uploaded of a scope whose table is trained.
+    training_view_nbytes: int
+
+    def train(self, lane: Lane, scopes: Sequence[TrainingScope], views_at: int, room_at: int, room_nbytes: int) -> None:
+        """Train the tables of scopes, as many at a time as the room has place for."""
+
+    def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[Any]:
+        """The tables that training has exported."""
 
     def lookup(self, table: Any) -> npt.NDArray[np.uint8]:
         """What its kernel reads of a table."""
@@ -134,7 +171,11 @@ class RoomColumn(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes that it takes of a round's workspace, about."""
-        a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        if self.task.encoder is not None and self.scopes:
+            training = self.task.encoder.training_nbytes(self.chars_limit)
+            a_table = training.lookup + training.exported + self.task.encoder.training_view_nbytes
+        else:
+            a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if self.source == "searched":
             a_table += launch.SEARCH_NBYTES + launch.MAX_TABLES_NBYTES
         return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.segments == 1 else 0)
@@ -192,6 +233,9 @@ class Room(NamedTuple):
     packs_at: int
     scopes: int
     searches: int
+    training_views_at: int
+    training_at: int
+    training_nbytes: int
 
     def number(self, place: int) -> int:
         """Address of a number that the GPU finds."""
@@ -275,7 +319,8 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
     segments = plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
     given = task.table is not None or bool(task.tables)
-    source = "given" if given else "searched" if task.level == "max" else "trained"
+    searched = task.level == "max" and task.encoder is None
+    source = "given" if given else "searched" if searched else "trained"
     per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
     return RoomColumn(
         number,
@@ -370,6 +415,8 @@ def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
 def trains_in_clusters(columns: Sequence[RoomColumn]) -> bool:
     """Whether fsst_train_cluster trains the tables of a round, if any, instead of fsst_train."""
     scopes = sum(column.scopes for column in columns)
+    if scopes and columns[0].task.encoder is not None:
+        return False
     return not scopes or launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
 
@@ -388,7 +435,8 @@ def make_room(
     segments = sum(column.segments for column in columns)
     at_once = columns[0].at_once and encode
     # Clusters have room for all that training needs.
-    clusters = trains_in_clusters(columns)
+    encoder = columns[0].task.encoder
+    clusters = trains_in_clusters(columns) or encoder is not None
     pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
     scratch = 0 if clusters else launch.train_places(device_attributes()["shared_per_block"]).scratch * scopes
     reserve, at = work.reserve, work.__getitem__
@@ -401,7 +449,18 @@ def make_room(
     views_at = reserve(packs_place + (_PACK_NBYTES * segments if encode else 0))
     row_words = [reserve(4 * column.row_blocks) for column in columns]
     trained_at = exported_at = uploaded_at = searches_at = pair_counts_at = scratch_at = 0
-    if scopes:
+    training_views_at = training_at = training_nbytes = training = 0
+    if scopes and encoder is not None:
+        every = [encoder.training_nbytes(column.chars_limit) for column in columns if column.scopes]
+        trained_at = reserve(every[0].lookup * scopes)
+        exported_at = reserve(every[0].exported * scopes)
+        training_views_at = reserve(encoder.training_view_nbytes * scopes)
+        training = max(one.room for one in every)
+        if at_once or not encode:
+            every_room = sum(column.scopes * training for column in columns)
+            training_nbytes = min(every_room, max(training, _TRAINING_AT_ONCE if at_once else _TRAINING_ALONE))
+            training_at = reserve(training_nbytes)
+    elif scopes:
         trained_at = reserve(launch.ENCODE_TABLES_NBYTES * scopes)
         exported_at = reserve(launch.TRAINED_TABLE.itemsize * scopes)
         pair_counts_at, scratch_at = reserve(pair_counts_nbytes), reserve(scratch)
@@ -420,8 +479,11 @@ def make_room(
         # A part has room for a block of tiles at least, whatever their codes take.
         divided = len(columns) == 1 and not columns[0].whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
-        for _ in range(min(SLOTS, segments)):
-            codes_at = reserve(codes)
+        for number in range(min(SLOTS, segments)):
+            # Tables are trained where the first segment's codes go then.
+            codes_at = reserve(max(codes, training) if number == 0 else codes)
+            if number == 0 and training:
+                training_at, training_nbytes = codes_at, max(codes, training)
             slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
                 slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
@@ -452,6 +514,9 @@ def make_room(
         views + packs_place if encode else 0,
         scopes,
         searches,
+        at(training_views_at) if training_nbytes else 0,
+        at(training_at) if training_nbytes else 0,
+        training_nbytes,
     )
 
 

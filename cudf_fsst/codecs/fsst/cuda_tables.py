@@ -18,7 +18,7 @@ from ..text import launch as text_launch
 from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import ColumnTables, Cut, Room, RoomColumn
+from .cuda_room import ColumnTables, Cut, Room, RoomColumn, TileEncoder, TrainingScope
 from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 
@@ -118,9 +118,25 @@ def _let_go(room: Room) -> None:
         lane.follow(room.lane)
 
 
+def _train_for(encoder: TileEncoder, room: Room, lane: Lane) -> npt.NDArray[np.void]:
+    """Stage 1 of another codec; the bytes that it exports."""
+    scopes: list[TrainingScope] = []
+    sizes = encoder.training_nbytes(0)
+    for column in room.columns:
+        for _ in range(column.scopes):
+            number = len(scopes)
+            view = _scopes_at(room) + WORD * len(ScopeView._fields) * number
+            lookup, exported = room.trained_at + sizes.lookup * number, room.exported_at + sizes.exported * number
+            scopes.append(TrainingScope(view, lookup, exported, column.chars_limit))
+    encoder.train(lane, scopes, room.training_views_at, room.training_at, room.training_nbytes)
+    return lane.fetch(room.exported_at, sizes.exported * len(scopes), np.uint8)
+
+
 def _train(room: Room) -> npt.NDArray[np.void]:
     """Stage 1: start training a table for every scope, in the side stream if there is one."""
     lane = room.side[0] if room.side else room.lane
+    if room.columns[0].task.encoder is not None:
+        return _train_for(room.columns[0].task.encoder, room, lane)
     scopes_at, shared = _scopes_at(room), device_attributes()["shared_per_block"]
     made = _u64(room.trained_at), _u64(room.exported_at)
     if launch.train_in_clusters(room.scopes, shared):
@@ -210,9 +226,9 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
     return ColumnTables(lambda number: found[number][0], tables, [owner for _, owner in found])
 
 
-def _trained(at: int) -> ColumnTables:
-    """Tables whose lookup tables lie one behind another."""
-    return ColumnTables(lambda number: (at + launch.ENCODE_TABLES_NBYTES * number, 0))
+def _trained(at: int, each: int = launch.ENCODE_TABLES_NBYTES, nbytes: int = 0) -> ColumnTables:
+    """Tables whose lookup tables lie one behind another, `each` bytes apart; `nbytes`: see `ColumnTables.place`."""
+    return ColumnTables(lambda number: (at + each * number, nbytes))
 
 
 def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> ColumnTables:
@@ -238,6 +254,9 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
     for i, (column, first) in enumerate(zip(room.columns, room.first_scope, strict=True)):
         if column.source == "given":
             every.append(_given(column, room.lane))
+        elif column.task.encoder is not None:
+            nbytes = column.task.encoder.training_nbytes(0).lookup
+            every.append(_trained(room.trained_at + nbytes * first, nbytes, nbytes))
         elif column.source == "trained":
             every.append(_trained(room.trained_at + launch.ENCODE_TABLES_NBYTES * first))
         else:
@@ -247,9 +266,15 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
     return every
 
 
+def exported_tables(room: Room, exported: npt.NDArray[Any]) -> list[Any]:
+    """All tables that were trained, when training has ended."""
+    encoder = room.columns[0].task.encoder
+    return launch.trained_tables(exported) if encoder is None else encoder.tables(exported, room.scopes)
+
+
 def host_tables(room: Room, tables: Sequence[ColumnTables], exported: Exported) -> list[Sequence[SymbolTable]]:
     """The tables of every column, when training has ended."""
-    made = [] if exported is None else launch.trained_tables(exported)
+    made = [] if exported is None else exported_tables(room, exported)
     return [
         made[first : first + column.scopes] if column.source == "trained" else there.of_host
         for column, first, there in zip(room.columns, room.first_scope, tables, strict=True)

@@ -1,7 +1,7 @@
 """OnPair on a GPU: what differs from other codecs of text (`contract.DeviceTextCodec`).
 
-Tiles are encoded and decoded there. The host trains, on samples that it fetches: kernels that train on a GPU are there,
-checked and timed (onpair_train.cu), but nothing launches them for columns yet.
+Tables are trained and tiles encoded there, in FSST's pipeline. At level ``max`` the host trains, on samples that it
+fetches, and chooses how many bits codes have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ...device.waits import Steps
 from ...workers import map_items
 from ..cuda_kernels import blocks, get_kernel
 from ..fsst import cuda_compress as pipeline
-from ..fsst.cuda_room import TextTask, check_level
+from ..fsst.cuda_room import TextTask, TrainingNbytes, TrainingScope, check_level
+from ..fsst.launch import words
 from ..text import cuda_sample
 from ..text import launch as text_launch
 from ..text.launch import PIECE_TILES
@@ -79,6 +80,40 @@ class OnPairEncoder:
     """What encodes tiles (`cuda_room.TileEncoder`)."""
 
     lookup = staticmethod(launch.lookup)
+    tables = staticmethod(launch.trained_tables)
+    training_view_nbytes = 8 * len(launch.TrainView._fields)
+
+    def training_nbytes(self, chars_limit: int) -> TrainingNbytes:
+        """See `cuda_room.TileEncoder`."""
+        room = launch.train_room(chars_limit, "default", plan.BITS).nbytes
+        return TrainingNbytes(launch.lookup_nbytes(plan.BITS), launch.ONPAIR_TRAINED.itemsize, room)
+
+    def train(self, lane: Lane, scopes: Sequence[TrainingScope], views_at: int, room_at: int, room_nbytes: int) -> None:
+        """See `cuda_room.TileEncoder`."""
+        views: list[launch.TrainView] = []
+        batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
+        end = room_nbytes
+        for number, scope in enumerate(scopes):
+            room = launch.train_room(scope.chars_limit, "default", plan.BITS)
+            if end + room.nbytes > room_nbytes:
+                batches.append((number, 0))
+                end = 0
+            batches[-1] = batches[-1][0], max(batches[-1][1], room.most_chunks)
+            at = room_at + end
+            views.append(
+                launch.train_view(room, at, scope.view, plan.BITS, "default", scope.exported, scope.lookup)
+            )
+            end += room.nbytes
+        lane.send(views_at, words(views))
+        defines = launch.train_defines()
+        kernels = {name: get_kernel("onpair_train", name, defines) for name in launch.TRAIN_KERNELS}
+        multiprocessors = device_attributes()["multiprocessors"]
+        for i, (first, chunks) in enumerate(batches):
+            count = (batches[i + 1][0] if i + 1 < len(batches) else len(scopes)) - first
+            views_of = np.uint64(views_at + self.training_view_nbytes * first)
+            grid = max(1, min(2 * multiprocessors, max(multiprocessors, chunks // 4)) // min(count, 2))
+            for name, of_scope, threads, arguments in launch.train_steps(grid):
+                lane.launch(kernels[name], (of_scope, count), threads, (views_of, *arguments))
 
     def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
         """See `cuda_room.TileEncoder`. Tables of a launch have one size."""
@@ -100,9 +135,24 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
 
 
 def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
-    """Fetch a sample of every scope, and train on the host."""
+    """On the GPU at level ``default``, else on the host."""
     for task in tasks:
         check_level(task.level)
+    of_host = [i for i, task in enumerate(tasks) if task.level == "max"]
+    others = [i for i, task in enumerate(tasks) if task.level != "max"]
+    made: list[Any] = [None] * len(tasks)
+    if of_host:
+        for i, own in zip(of_host, (yield from _tables_of_host([tasks[i] for i in of_host], lane, one_scope)), strict=True):
+            made[i] = own
+    if others:
+        wanted = [tasks[i]._replace(encoder=_ENCODER) for i in others]
+        for i, own in zip(others, (yield from pipeline.tables(wanted, lane=lane, one_scope=one_scope)), strict=True):
+            made[i] = own
+    return made
+
+
+def _tables_of_host(tasks: Sequence[TextTask], lane: Lane, one_scope: bool) -> Steps:
+    """Fetch a sample of every scope, and train on the host."""
     found = yield from cuda_sample.spans(tasks, lane=lane, one_scope=one_scope)
     samples = []
     for task, scopes in zip(tasks, found, strict=True):
@@ -124,7 +174,10 @@ def compress(tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = N
         task._replace(tile_size=TILE_SIZE if task.tile_size == "auto" else task.tile_size, encoder=_ENCODER)
         for task in tasks
     ]
-    untrained = [i for i, task in enumerate(wanted) if task.table is None and not task.tables]
+    for task in tasks:
+        check_level(task.level)
+    searched = [task.level == "max" and task.table is None and not task.tables for task in wanted]
+    untrained = [i for i, search in enumerate(searched) if search]
     made = yield from tables([wanted[i] for i in untrained], lane=lane)
     for i, own in zip(untrained, made, strict=True):
         wanted[i] = wanted[i]._replace(tables=tuple(own))

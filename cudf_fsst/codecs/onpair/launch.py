@@ -21,7 +21,7 @@ from .symbols import BITS, BYTES, OnPairTable
 #: Threads of a block of onpair_encode at most, and of onpair_decode.
 ENCODE_THREADS, DECODE_THREADS = 512, 256
 #: Threads of a block of most kernels of onpair_train.cu.
-TRAIN_THREADS, COUNT_THREADS = 512, 128
+TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
 ROOM_NBYTES = 32 * 8 * 16 + 32
 #: Warps of a block that onpair_search is compiled for, and of a multiprocessor, as its registers allow.
@@ -32,6 +32,10 @@ _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
 ONPAIR_TABLE = np.dtype([(name, "<u4") for name in ("bits", "codes", "first_full", "nbytes")])
 ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "shift", "mask", "nbytes")])
 _HEADER_NBYTES = 16
+_HASHES = {
+    **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
+    "HASH_LENGTH": prefixes.LENGTH_MULTIPLIER,
+}
 
 
 def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
@@ -42,8 +46,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
         "STAGED": int(staged),
         "ENCODE_THREADS": ENCODE_THREADS,
         "DECODE_THREADS": DECODE_THREADS,
-        **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
-        "HASH_LENGTH": prefixes.LENGTH_MULTIPLIER,
+        **_HASHES,
     }
 
 
@@ -66,6 +69,8 @@ def train_defines() -> dict[str, int]:
         "TRAIN_MAX_CHUNKS": plan.SAMPLE_MAX // SAMPLE_CHUNK,
         "TRAIN_THREADS": TRAIN_THREADS,
         "COUNT_THREADS": COUNT_THREADS,
+        "SELECT_THREADS": SELECT_THREADS,
+        **_HASHES,
     }
 
 
@@ -134,12 +139,12 @@ class TrainView(NamedTuple):
     draw_chunks: int
     most_chunks: int
     exported: int
+    lookup: int
 
 
 class TrainRoom(NamedTuple):
     """Where the parts of a scope's room lie, and its bytes."""
 
-    exported: int
     state: int
     sample: int
     extended: int
@@ -154,32 +159,37 @@ class TrainRoom(NamedTuple):
 #: What onpair_train.cu exports of a table.
 ONPAIR_TRAINED = np.dtype([("words", "<u8", 8192), ("lengths", "u1", 4096), ("count", "<u8")])
 _MOST_CODES = 4096 * train.SPARE // 64
+_MOST_EDGES, _BINS = 1 << 14, 1 << 11
 #: Of the kernel's `TrainState`.
-_STATE_NBYTES = align(2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 6 * _MOST_CODES + 4 * (1 << 14) + 4 * 32768)
+_STATE_NBYTES = align(
+    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 8 * _MOST_CODES + 4 * ((1 << 14) + 32768 + _MOST_EDGES + _BINS)
+)
 
 
 def _places_for(most: int) -> int:
-    return 1 << (2 * most | 255).bit_length()
+    return (most + most // 4) // 1024 * 1024 + 1024
 
 
-def train_room(chars: int, level: str) -> TrainRoom:
-    """Room for a scope of at most so many characters."""
+def train_room(chars: int, level: str, bits: int) -> TrainRoom:
+    """Room for a scope of at most so many characters, and codes of so many bits."""
     chunks = -(-min(chars, plan.sample_nbytes(chars, level)) // SAMPLE_CHUNK)
     part = chunks * SAMPLE_CHUNK
-    strings = _places_for(part + _MOST_CODES)
+    listed = part - part // 4 + _MOST_CODES
     sizes = (
-        *(align(ONPAIR_TRAINED.itemsize), _STATE_NBYTES, part, 4 * 256 * _MOST_CODES, 8 * _places_for(part)),
-        *(8 * strings, 8 * strings, 4 * strings),
+        *(_STATE_NBYTES, part, 16 * train.SPARE << bits, 8 * _places_for(part), 8 * _places_for(listed)),
+        *(8 * listed, 4 * listed),
     )
-    places = list(accumulate(sizes, initial=0))
+    places = list(accumulate(map(align, sizes), initial=0))
     return TrainRoom._make((*places, chunks))
 
 
-def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str) -> TrainView:
-    """The view of a scope whose room begins at an address."""
-    exported, *places = (at + place for place in room[:8])
+def train_view(
+    room: TrainRoom, at: int, scope: int, bits: int, level: str, exported: int, lookup: int
+) -> TrainView:
+    """The view of a scope whose room begins at an address; where its table goes, and the encoder's."""
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
-    return TrainView._make((scope, *places, bits, most, room.most_chunks, exported))
+    places = (at + place for place in room[:7])
+    return TrainView._make((scope, *places, bits, most, room.most_chunks, exported, lookup))
 
 
 def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, ...]]]:
@@ -187,12 +197,22 @@ def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, 
     yield "onpair_sample", blocks, TRAIN_THREADS, ()
     last = len(train.ROUNDS) - 1
     for i, (step, first) in enumerate(train.ROUNDS):
-        packed = step | first << 4 | (i == last - 1) << 8 | (i < last) << 9 | (i & 1) << 10
-        for name in ("clear", "build", "parents", "count", "collect", "filter", "select"):
-            threads = COUNT_THREADS if name == "count" else TRAIN_THREADS
-            of_step = 1 if name == "select" else 4 * blocks if name == "count" else blocks
-            yield f"onpair_{name}", of_step, threads, (np.uint32(packed),)
-    yield "onpair_finish", blocks, TRAIN_THREADS, (np.uint32(len(train.ROUNDS) & 1),)
+        packed = np.uint32(step | first << 4 | (i == last - 1) << 8 | (i < last) << 9 | (i & 1) << 10)
+        yield "onpair_count", 4 * blocks, COUNT_THREADS, (packed,)
+        yield "onpair_collect", blocks, TRAIN_THREADS, (packed,)
+        yield "onpair_filter", blocks, TRAIN_THREADS, (packed,)
+        yield "onpair_select", 1, SELECT_THREADS, (packed,)
+    for name in ("rank", "index"):
+        yield f"onpair_{name}", blocks, TRAIN_THREADS, (np.uint32(len(train.ROUNDS) & 1),)
+
+
+#: Those that `train_steps` names.
+TRAIN_KERNELS = tuple(f"onpair_{name}" for name in ("sample", "count", "collect", "filter", "select", "rank", "index"))
+
+
+def trained_tables(exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairTable]:
+    """The tables that were exported at level ``default``, bytes of `ONPAIR_TRAINED`."""
+    return [trained_table(one, plan.BITS) for one in exported.view(ONPAIR_TRAINED)[:scopes]]
 
 
 def trained_table(exported: np.void, bits: int) -> OnPairTable:
