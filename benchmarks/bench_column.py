@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,11 @@ def measure_column(series: Any, repeat: int, codec: str = "fsst", **options: Any
         if call is compress and len(column.segments) > 1:
             span = timing.encode_milliseconds(call, repeat)
         yield record(measure, chars / 1e6 / span)
+        stages: dict[str, float] = defaultdict(float)
         for name, milliseconds in kernels.items():
-            yield record("stage_ms", milliseconds, stage=STAGES.get(name, name))
+            stages[STAGES.get(name, name)] += milliseconds
+        for stage, milliseconds in stages.items():
+            yield record("stage_ms", milliseconds, stage=stage)
     nbytes = sum(segment.nbytes for segment in column.segments)
     yield record("compress_peak_extra_bytes", peak_extra(compress, lambda result: nbytes))
     yield record(

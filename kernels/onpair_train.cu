@@ -606,7 +606,7 @@ __device__ __forceinline__ u32 prefix_hash(const Spelled& text) {
 }
 
 // Entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is found does
-// not. grid: (any, scopes); block: TRAIN_THREADS.
+// not. grid: (4 << bits threads, scopes); block: TRAIN_THREADS.
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const TrainView* views, u32 from) {
   const TrainView& view = views[blockIdx.y];
   const TrainState& state = state_of(view);
@@ -616,31 +616,24 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const T
   u32* const entries = const_cast<u32*>(reinterpret_cast<const u32*>(lookup.buckets()));
   u16* const longest = const_cast<u16*>(lookup.longest());
   const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits), shift = 31 - bits, mask = (2u << bits) - 1;
-  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < 4 * (count - 256); i += gridDim.x * blockDim.x) {
-    const u32 code = 256 + i / 4, step = 8 >> (i & 3);
-    const Spelled text = text_of(table, code);
-    // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
-    if (((text.length - 1) & step) == 0) continue;
-    const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
-    const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
-    for (u32 at = 2 * (mixed >> shift);;) {
-      const u32 found = atomicCAS(&entries[at], 0u, made);
-      if (found == 0) {
-        const u32 own = longest_symbol(state, table, begin, begin.length);
-        longest[at] = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
-        break;
-      }
-      if (((found ^ made) >> 13) == 0) {
-        const u32 other = found & 4095;
-        const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
-        if (there.length >= begin.length && begin_of(there, begin.length) == begin) break;
-      }
-      if ((at & 1) != 0) {
-        atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
-        at = ((at / 2 + 1) & mask) * 2;
-      } else {
-        ++at;
-      }
-    }
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x, code = 256 + i / 4, step = 8 >> (i & 3);
+  if (code >= count) return;
+  const Spelled text = text_of(table, code);
+  // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
+  if (((text.length - 1) & step) == 0) return;
+  const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
+  const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
+  u32 at = 2 * (mixed >> shift), found = atomicCAS(&entries[at], 0u, made);
+  while (found != 0) {
+    const u32 other = found & 4095;
+    const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
+    const bool same = ((found ^ made) >> 13) == 0 && there.length >= begin.length;
+    if (same && begin_of(there, begin.length) == begin) return;
+    const bool second = (at & 1) != 0;
+    if (second) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
+    at = second ? ((at / 2 + 1) & mask) * 2 : at + 1;
+    found = atomicCAS(&entries[at], 0u, made);
   }
+  const u32 own = longest_symbol(state, table, begin, begin.length);
+  longest[at] = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
 }

@@ -202,8 +202,9 @@ def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, 
         yield "onpair_collect", blocks, TRAIN_THREADS, (packed,)
         yield "onpair_filter", blocks, TRAIN_THREADS, (packed,)
         yield "onpair_select", 1, SELECT_THREADS, (packed,)
-    for name in ("rank", "index"):
-        yield f"onpair_{name}", blocks, TRAIN_THREADS, (np.uint32(len(train.ROUNDS) & 1),)
+    last_table = np.uint32(len(train.ROUNDS) & 1)
+    yield "onpair_rank", blocks, TRAIN_THREADS, (last_table,)
+    yield "onpair_index", (4 << max(BITS)) // TRAIN_THREADS, TRAIN_THREADS, (last_table,)
 
 
 #: Those that `train_steps` names.
