@@ -401,6 +401,7 @@ __device__ __forceinline__ u64 of_bin(u32 bin, u32* below) {
 extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const TrainView* views, u32 packed) {
   const TrainRound round(packed);
   __shared__ u32 histogram[BINS];
+  __shared__ u64 costs[17];
   const TrainView& view = views[blockIdx.y];
   TrainState& state = state_of(view);
   const Growing& table = state.tables[round.from];
@@ -408,6 +409,8 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const 
   const u32 places = string_places(state, round);
   const u64 part = part_nbytes(state, round), column = view.bits * max(max(state.column, part), u64(1));
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) histogram[i] = 0;
+  // What strings must gain more than, by their length.
+  if (threadIdx.x < 17) costs[threadIdx.x] = (threadIdx.x + 1) * 128 * part / column;
   __syncthreads();
   // Places are a multiple of 32, so a warp stays together.
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < places; i += gridDim.x * blockDim.x) {
@@ -418,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const 
       strings[i] = make_uint2(0, 0);
       if (gain > 0) {
         const Spelled text = text_of_source(table, string.x);
-        if (u64(gain) > (text.length + 1) * 128 * part / column) key = key_of(text, u32(gain));
+        if (u64(gain) > costs[text.length]) key = key_of(text, u32(gain));
       }
     }
     const u32 having = __ballot_sync(ALL_LANES, key != 0);
@@ -623,17 +626,23 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const T
   if (((text.length - 1) & step) == 0) return;
   const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
   const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
-  u32 at = 2 * (mixed >> shift), found = atomicCAS(&entries[at], 0u, made);
-  while (found != 0) {
-    const u32 other = found & 4095;
-    const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
-    const bool same = ((found ^ made) >> 13) == 0 && there.length >= begin.length;
-    if (same && begin_of(there, begin.length) == begin) return;
-    const bool second = (at & 1) != 0;
-    if (second) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
-    at = second ? ((at / 2 + 1) & mask) * 2 : at + 1;
-    found = atomicCAS(&entries[at], 0u, made);
-  }
   const u32 own = longest_symbol(state, table, begin, begin.length);
-  longest[at] = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+  const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+  u32 at = 2 * (mixed >> shift);
+  bool looking = true;
+  while (looking) {
+    const u32 found = atomicCAS(&entries[at], 0u, made);
+    if (found == 0) {
+      longest[at] = best;
+      looking = false;
+    } else {
+      const u32 other = found & 4095;
+      const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
+      const bool same = ((found ^ made) >> 13) == 0 && there.length >= begin.length;
+      looking = !same || !(begin_of(there, begin.length) == begin);
+      const bool second = (at & 1) != 0;
+      if (looking && second) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
+      at = second ? ((at / 2 + 1) & mask) * 2 : at + 1;
+    }
+  }
 }
