@@ -45,6 +45,7 @@ struct TrainState {
   u32 histogram[BINS];  // of the list, see bin_of
   u16 parents[MOST_CODES];
   u16 ranks[MOST_CODES];  // of the last table
+  u32 kept[MOST_CODES];   // what the symbols of the next table are made of
   u32 slots[SLOTS];  // of symbols: code + 1, and 16 bits of their hash above
   u32 lengths_of
       [32768];  // of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them
@@ -459,13 +460,6 @@ __device__ __forceinline__ u32 bin_with(const u32* histogram, u32* wanted) {
   return 2047 - 64 * owner - place;
 }
 
-// Puts a string into the next table.
-__device__ __forceinline__ void keep(const Growing& table, Growing& next, u32 place, u32 source) {
-  const Spelled text = text_of_source(table, source);
-  next.words[place][0] = text.low, next.words[place][1] = text.high;
-  next.lengths[place] = u8(text.length);
-}
-
 // grid: (1, scopes); block: SELECT_THREADS.
 extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const TrainView* views, u32 packed) {
   const TrainRound round(packed);
@@ -503,12 +497,16 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const
   }
   __syncthreads();
   if (!all) bin = u32(prefix);
-#pragma unroll 4
-  for (u32 i = threadIdx.x; i < listed; i += SELECT_THREADS) {
-    const u32 own = all ? BINS : bin_of(keys[i]);
-    if (own > bin)
-      keep(table, next, atomicAdd(&made, 1u), sources[i]);
-    else if (own == bin) {
+  for (u32 base = threadIdx.x; base < listed; base += 4 * SELECT_THREADS) {
+    u64 some[4];  // on their way together
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) some[k] = base + k * SELECT_THREADS < listed ? keys[base + k * SELECT_THREADS] : 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      if (some[k] == 0) continue;
+      const u32 i = base + k * SELECT_THREADS, own = all ? BINS : bin_of(some[k]);
+      if (own > bin) state.kept[atomicAdd(&made, 1u)] = sources[i];
+      if (own != bin) continue;
       const u32 number = atomicAdd(&edge, 1u);
       if (number < MOST_EDGES) state.edges[number] = i;
     }
@@ -541,15 +539,16 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const
     }
     for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS) {
       const u32 number = few ? state.edges[i] : i;
-      if (keys[number] > above && bin_of(keys[number]) == bin)
-        keep(table, next, atomicAdd(&made, 1u), sources[number]);
+      if (keys[number] > above && bin_of(keys[number]) == bin) state.kept[atomicAdd(&made, 1u)] = sources[number];
     }
   }
   __syncthreads();
   const u32 count = made;
   if (threadIdx.x == 0) state.counts[1 - round.from] = count;
   for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
-    const Spelled text = text_of(next, code);
+    const Spelled text = text_of_source(table, state.kept[code]);
+    next.words[code][0] = text.low, next.words[code][1] = text.high;
+    next.lengths[code] = u8(text.length);
     const u64 hash = text.hash();
     const u32 slot = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
     u32 at = u32(hash >> 50);
@@ -628,21 +627,14 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const T
   const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
   const u32 own = longest_symbol(state, table, begin, begin.length);
   const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
-  u32 at = 2 * (mixed >> shift);
-  bool looking = true;
-  while (looking) {
-    const u32 found = atomicCAS(&entries[at], 0u, made);
-    if (found == 0) {
-      longest[at] = best;
-      looking = false;
-    } else {
-      const u32 other = found & 4095;
-      const Spelled there = {trained.words[2 * other], trained.words[2 * other + 1], trained.lengths[other]};
-      const bool same = ((found ^ made) >> 13) == 0 && there.length >= begin.length;
-      looking = !same || !(begin_of(there, begin.length) == begin);
-      const bool second = (at & 1) != 0;
-      if (looking && second) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
-      at = second ? ((at / 2 + 1) & mask) * 2 : at + 1;
-    }
+  const Spelled ones = begin_of({~0ull, ~0ull, 16}, begin.length);
+  u32 at = 2 * (mixed >> shift), found;
+  while ((found = atomicCAS(&entries[at], 0u, made)) != 0) {
+    const u64* const there = trained.words + 2 * (found & 4095);
+    const u64 differ = ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> 13;
+    if (differ == 0 && trained.lengths[found & 4095] >= begin.length) break;
+    if ((at & 1) != 0) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
+    at = (at & 1) != 0 ? ((at / 2 + 1) & mask) * 2 : at + 1;
   }
+  if (found == 0) longest[at] = best;
 }

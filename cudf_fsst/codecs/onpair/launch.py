@@ -162,7 +162,7 @@ _MOST_CODES = 4096 * train.SPARE // 64
 _MOST_EDGES, _BINS = 1 << 14, 1 << 11
 #: Of the kernel's `TrainState`.
 _STATE_NBYTES = align(
-    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 8 * _MOST_CODES + 4 * ((1 << 14) + 32768 + _MOST_EDGES + _BINS)
+    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 12 * _MOST_CODES + 4 * ((1 << 14) + 32768 + _MOST_EDGES + _BINS)
 )
 
 
