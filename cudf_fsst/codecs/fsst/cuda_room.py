@@ -38,10 +38,10 @@ PARTS = 2
 # characters for a byte of room: codes of text take a third to a half of it.
 _AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
 _CHARS_PER_BYTE = 2
+# Bytes of workspace in which other codecs train tables, some at a time: of short columns, and of any not to be encoded.
+_TRAINING_AT_ONCE, _TRAINING_ALONE = 16 << 20, 48 << 20
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
-# Bytes of workspace in which the tables of short columns are trained, some at a time, and those of any that are not encoded.
-_TRAINING_AT_ONCE, _TRAINING_ALONE = 16 << 20, 48 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
 # Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
 _ROOM_FOR_OTHERS = 8 * (80 << 20)

@@ -142,11 +142,13 @@ def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -
     others = [i for i, task in enumerate(tasks) if task.level != "max"]
     made: list[Any] = [None] * len(tasks)
     if of_host:
-        for i, own in zip(of_host, (yield from _tables_of_host([tasks[i] for i in of_host], lane, one_scope)), strict=True):
+        found = yield from _tables_of_host([tasks[i] for i in of_host], lane, one_scope)
+        for i, own in zip(of_host, found, strict=True):
             made[i] = own
     if others:
         wanted = [tasks[i]._replace(encoder=_ENCODER) for i in others]
-        for i, own in zip(others, (yield from pipeline.tables(wanted, lane=lane, one_scope=one_scope)), strict=True):
+        found = yield from pipeline.tables(wanted, lane=lane, one_scope=one_scope)
+        for i, own in zip(others, found, strict=True):
             made[i] = own
     return made
 
