@@ -35,10 +35,7 @@ STAGES = {
     "fsst_encode": "2-4 encode, transpose, gather",
     "fsst_compact": "5 compact",
     "fsst_decode": "decode",
-    **{
-        f"onpair_{name}": "1 tables"
-        for name in ("sample", "count", "collect", "filter", "select", "rank", "index")
-    },
+    **{f"onpair_{name}": "1 tables" for name in ("sample", "count", "collect", "filter", "select", "rank", "index")},
     "onpair_encode": "2-4 encode, transpose, gather",
     "onpair_decode": "decode",
 }

@@ -46,7 +46,7 @@ struct TrainState {
   u16 parents[MOST_CODES];
   u16 ranks[MOST_CODES];  // of the last table
   u32 kept[MOST_CODES];   // what the symbols of the next table are made of
-  u32 slots[SLOTS];  // of symbols: code + 1, and 16 bits of their hash above
+  u32 slots[SLOTS];       // of symbols: code + 1, and 16 bits of their hash above
   u32 lengths_of
       [32768];  // of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them
   int gains[MOST_CODES];
@@ -603,8 +603,8 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_rank(const Tr
 // The hash of the first bytes of a string (prefixes.py).
 __device__ __forceinline__ u32 prefix_hash(const Spelled& text) {
   const u64 third = text.low >> 40 | text.high << 24;
-  return (u32(text.low) & 255) * HASH_0 + u32(text.low >> 8) * HASH_1 + u32(third) * HASH_2 + u32(text.high >> 8) * HASH_3 +
-         u32(text.high >> 40) * HASH_4 + text.length * HASH_LENGTH;
+  return (u32(text.low) & 255) * HASH_0 + u32(text.low >> 8) * HASH_1 + u32(third) * HASH_2 +
+         u32(text.high >> 8) * HASH_3 + u32(text.high >> 40) * HASH_4 + text.length * HASH_LENGTH;
 }
 
 // Entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is found does
@@ -617,7 +617,8 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const T
   const OnpairLookup& lookup = *reinterpret_cast<const OnpairLookup*>(view.lookup);
   u32* const entries = const_cast<u32*>(reinterpret_cast<const u32*>(lookup.buckets()));
   u16* const longest = const_cast<u16*>(lookup.longest());
-  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits), shift = 31 - bits, mask = (2u << bits) - 1;
+  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits), shift = 31 - bits,
+            mask = (2u << bits) - 1;
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x, code = 256 + i / 4, step = 8 >> (i & 3);
   if (code >= count) return;
   const Spelled text = text_of(table, code);
@@ -631,7 +632,8 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const T
   u32 at = 2 * (mixed >> shift), found;
   while ((found = atomicCAS(&entries[at], 0u, made)) != 0) {
     const u64* const there = trained.words + 2 * (found & 4095);
-    const u64 differ = ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> 13;
+    const u64 differ =
+        ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> 13;
     if (differ == 0 && trained.lengths[found & 4095] >= begin.length) break;
     if ((at & 1) != 0) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
     at = (at & 1) != 0 ? ((at / 2 + 1) & mask) * 2 : at + 1;

@@ -100,9 +100,7 @@ class OnPairEncoder:
                 end = 0
             batches[-1] = batches[-1][0], max(batches[-1][1], room.most_chunks)
             at = room_at + end
-            views.append(
-                launch.train_view(room, at, scope.view, plan.BITS, "default", scope.exported, scope.lookup)
-            )
+            views.append(launch.train_view(room, at, scope.view, plan.BITS, "default", scope.exported, scope.lookup))
             end += room.nbytes
         lane.send(views_at, words(views))
         defines = launch.train_defines()

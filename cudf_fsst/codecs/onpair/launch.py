@@ -183,9 +183,7 @@ def train_room(chars: int, level: str, bits: int) -> TrainRoom:
     return TrainRoom._make((*places, chunks))
 
 
-def train_view(
-    room: TrainRoom, at: int, scope: int, bits: int, level: str, exported: int, lookup: int
-) -> TrainView:
+def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, exported: int, lookup: int) -> TrainView:
     """The view of a scope whose room begins at an address; where its table goes, and the encoder's."""
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
     places = (at + place for place in room[:7])
