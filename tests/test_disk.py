@@ -83,3 +83,62 @@ def test_a_full_disk_leaves_nothing(call: str, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match=r"No space left on device: .*frame\.fsst"):
         frame().fsst.compress().save(tmp_path / "frame.fsst")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1, 4096, 0, 4095, 1], [100_000] * 5])
+def test_a_file_that_is_written_behind(
+    sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is given at a time and the system takes, in order; it may be changed when `write` has returned."""
+    monkeypatch.setattr(disk, "_JOB_NBYTES", 4096)
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, view, at: write(file, view[:1000], at))
+    rng, expected = np.random.default_rng(2), b""
+    with open(tmp_path / "f", "xb") as file, disk.WrittenBehind(file) as sink:
+        for size in sizes:
+            piece = bytearray(rng.bytes(size))
+            expected += piece
+            assert sink.write(memoryview(piece)) == size
+            piece[:] = bytes(size)
+            assert sink.tell() == len(expected)
+        sink.finish()
+        assert (tmp_path / "f").read_bytes() == expected
+
+
+def test_what_is_written_behind_keeps_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who write take none; no thread has the file when it is closed."""
+    monkeypatch.setattr(disk, "_JOB_NBYTES", 4096)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with open(tmp_path / "f", "xb") as file, disk.WrittenBehind(file) as sink:
+        for _ in range(20):
+            assert sink.write(bytes(4096)) == 4096
+        with pytest.raises(OSError, match="No space left"):
+            sink.check()
+        with pytest.raises(OSError, match="No space left"):
+            sink.finish()
+    with open(tmp_path / "g", "xb") as file, disk.WrittenBehind(file) as sink:
+        sink.write(bytes(10))
+        with pytest.raises(OSError, match="No space left"):
+            sink.finish()
+
+
+def test_room_is_asked_for_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def none(_: int, start: int, nbytes: int) -> None:
+        asked.append((start, nbytes))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk, "_LARGE", 1000)
+    monkeypatch.setattr(os, "posix_fallocate", none)
+    made = frame().fsst.compress()
+    with pytest.raises(OSError, match=r"No space left on device: .*frame\.fsst"):
+        made.save(tmp_path / "frame.fsst")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    made.save(tmp_path / "frame.fsst")
+    assert asked == [(0, (tmp_path / "frame.fsst").stat().st_size)]

@@ -566,8 +566,8 @@ def test_pieces_that_a_gpu_writes(size: int | None, tmp_path: Path, monkeypatch:
     pieces = []
 
     class Writer:
-        def __init__(self, path: str, fields: pa.Schema, _: Any, group_rows: int) -> None:
-            self.writer, self.fields, self.group_rows = pq.ParquetWriter(path, fields), fields, group_rows
+        def __init__(self, sink: Any, fields: pa.Schema, _: Any, group_rows: int) -> None:
+            self.writer, self.fields, self.group_rows = pq.ParquetWriter(sink, fields), fields, group_rows
 
         def write(self, columns: Any) -> None:
             table = pa.Table.from_arrays([arrow_columns.rebuild(one) for one in columns], schema=self.fields)

@@ -13,6 +13,7 @@ import secrets
 import stat
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedWriter
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..remote import FileObject, Ranges, Remote, fill, located, send
-from ..workers import TaskGroup, map_items
+from ..workers import Promise, TaskGroup, map_items
 
 #: Bytes that a thread reads or writes at once.
 _JOB_NBYTES = 8 << 20
@@ -31,6 +32,8 @@ _SYNCED = 256 << 20
 #: Files from so many bytes on are let go of in a thread.
 _LARGE = 64 << 20
 _freeing = TaskGroup(1)
+#: Buffers of `WrittenBehind`, each of `_JOB_NBYTES`, and threads that write them.
+_BUFFERS, _WRITERS = 8, 2
 #: Pieces that one call of the system writes, at most.
 _AT_ONCE = 1024
 
@@ -243,6 +246,8 @@ def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
             nbytes += some.nbytes
     descriptor = file.fileno()
     file.flush()
+    if at >= _LARGE and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, at)  # all at once: 0.70 s for 1.5 GB with all below, else 0.79 (ext4)
     done = [0]  # bytes, about: threads may overwrite each other's sums
 
     def work(job: tuple[int, list[memoryview]]) -> None:
@@ -259,6 +264,94 @@ def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
                 left[0] = left[0][written:]
 
     map_items(work, jobs)
+
+
+class WrittenBehind(io.RawIOBase):
+    """A file that threads write, while who gives the bytes makes the next ones; use it as a context.
+
+    Bytes are copied before `write` returns, into at most 64 MiB. An error is kept, what is given after it is dropped,
+    and `check` raises it: callers in C++ take no exception of Python's, not even an interrupt.
+
+    Parameters
+    ----------
+    file
+        A file of this machine that was just made. It stays open.
+    """
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        file.flush()
+        self._descriptor = file.fileno()
+        self._group = TaskGroup(_WRITERS)
+        self._under_way: deque[Promise[npt.NDArray[np.uint8]]] = deque()
+        self._buffer = np.empty(_JOB_NBYTES, np.uint8)
+        self._filled = self._at = 0
+        self._error: BaseException | None = None
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes that were given."""
+        return self._at
+
+    def write(self, piece: Any) -> int:
+        """Take bytes; how many there were."""
+        given = np.asarray(memoryview(piece).cast("B"))
+        try:
+            left = given if self._error is None else given[:0]
+            while left.size:
+                some = left[: self._buffer.size - self._filled]
+                self._buffer[self._filled : self._filled + some.size] = some
+                self._filled += some.size
+                left = left[some.size :]
+                if self._filled == self._buffer.size:
+                    self._send(self._at + given.size - left.size)
+        except BaseException as error:  # raised by `check`
+            self._error = error
+        self._at += given.size
+        return given.size
+
+    def _send(self, end: int) -> None:
+        """Have the buffer written, whose last byte lies before `end` in the file, and take another one."""
+        buffer, start, filled = self._buffer, end - self._filled, self._filled
+
+        def put() -> npt.NDArray[np.uint8]:
+            at = 0
+            while at < filled:
+                at += os.pwrite(self._descriptor, memoryview(buffer)[at:filled], start + at)
+            return buffer
+
+        self._under_way.append(Promise(self._group, put))
+        self._filled = 0
+        full = len(self._under_way) >= _BUFFERS
+        self._buffer = self._under_way.popleft().result() if full else np.empty(_JOB_NBYTES, np.uint8)
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Wait until the system has all bytes.
+
+        Raises
+        ------
+        OSError
+            They could not be written.
+        """
+        self.check()
+        if self._filled:
+            self._send(self._at)
+        while self._under_way:
+            self._under_way.popleft().result()
+
+    def close(self) -> None:
+        """Drop what was not written yet. No thread has the file after this."""
+        self._group.close()
+        self._under_way.clear()
+        super().close()
 
 
 class Source(Protocol):
