@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from ..buffers import ColumnBuffers
-from .cudf_columns import plain_column
 from . import parquet_times
+from .cudf_columns import plain_column
 
 _types = pa.types
-#: Most bytes of a page, and of a dictionary, which is one page. libcudf's own are 512 KiB and 1 MiB. A warp compresses a
-#: page, so a piece waits for its largest: 92 ms of lineitem's (Snappy, H200), and 19 ms with these. The file is 6 % larger.
+#: Most bytes of a page, and of a dictionary, which is one page; libcudf's own are 512 KiB and 1 MiB. A warp compresses
+#: a page, so a piece waits for its largest: 92 ms of lineitem's (Snappy, H200), 19 with these. The file is 6 % larger.
 _PAGE_NBYTES = 128 << 10
 #: What users call a compression, and pylibcudf.
 _COMPRESSIONS = {None: "NONE", "none": "NONE", "snappy": "SNAPPY", "zstd": "ZSTD"}
