@@ -86,9 +86,7 @@ def test_a_full_disk_leaves_nothing(call: str, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [1, 4096, 0, 4095, 1], [100_000] * 5])
-def test_a_file_that_is_written_behind(
-    sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_written_behind(sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is given at a time and the system takes, in order; it may be changed when `write` has returned."""
     monkeypatch.setattr(disk, "_JOB_NBYTES", 4096)
     write = os.pwrite
