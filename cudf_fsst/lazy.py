@@ -1,4 +1,8 @@
-"""What is made when it is asked for, and kept."""
+"""What is made when it is asked for, and kept with the object that it follows from.
+
+In one of two ways: `lazy`, an attribute that the class declares, and `Kept`, what a room above knows of objects of one
+below, `kept_with` where a function makes it.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +36,37 @@ class lazy(Generic[_T]):
         return value
 
 
-class _KeptWith(Generic[_K, _T]):
-    """What a function makes of objects, kept as long as they live."""
+class Kept(Generic[_K, _T]):
+    """What is known of objects, as long as they live; it must not refer to them. Of `most` objects, the last ones."""
 
-    def __init__(self, make: Callable[[_K], _T], most: int | None) -> None:
-        self._make, self._most = make, most
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         self._made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
-        update_wrapper(self, make)
 
-    def __call__(self, of: _K) -> _T:
-        found = self._made.get(of)
-        return self.keep(of, self._make(of)) if found is None else found
+    def get(self, of: _K) -> _T | None:
+        """What is known of an object, or None."""
+        return self._made.get(of)
 
     def keep(self, of: _K, value: _T) -> _T:
-        """Take a value that is known otherwise; it is returned."""
+        """Keep what is known of an object; it is returned."""
         if self._most is not None:
             for oldest in list(self._made)[: max(0, len(self._made) - self._most + 1)]:
                 self._made.pop(oldest, None)
         self._made[of] = value
         return value
+
+
+class _KeptWith(Kept[_K, _T]):
+    """What a function makes of objects."""
+
+    def __init__(self, make: Callable[[_K], _T], most: int | None) -> None:
+        super().__init__(most)
+        self._make = make
+        update_wrapper(self, make)
+
+    def __call__(self, of: _K) -> _T:
+        found = self.get(of)
+        return self.keep(of, self._make(of)) if found is None else found
 
 
 def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _KeptWith[_K, _T]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import pandas as pd
 import pyarrow as pa
@@ -15,10 +14,11 @@ from ..codecs.node import Node
 from ..codecs.text import search
 from ..interop.arrow import decoding, to_arrow
 from ..interop.pandas import is_object
+from ..lazy import Kept
 from .source import ColumnSource
 
 #: Columns that were looked at.
-_known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+_known: Kept[Node, bool] = Kept()
 
 
 def has_python_strings(dtype: Any) -> bool:
@@ -29,7 +29,7 @@ def has_python_strings(dtype: Any) -> bool:
 def made_of_text(node: Node, dtype: Any) -> None:
     """Note of a column that was compressed from a Series of pandas what needs no look at it any more."""
     if has_python_strings(dtype):
-        _known[node] = True
+        _known.keep(node, True)
 
 
 def must_be_text(column: ColumnSource, question: search.Question) -> bool:
@@ -42,7 +42,7 @@ def is_text(column: ColumnSource) -> bool:
     node = column._content.node
     found = _known.get(node)
     if found is None:
-        found = _known[node] = all(_is_text(column, start, stop) for start, stop in column._default_pieces())
+        found = _known.keep(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
     return found
 
 

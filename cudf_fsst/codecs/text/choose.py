@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from .. import choose
 from ..contract import Table, TextCodec
 from ..registry import is_text, of_text, texts
 from .plan import COMPARED_TILE, choice_sample, scope_nbytes
@@ -64,4 +65,5 @@ def smallest(tables: Sequence[Table], sample: npt.NDArray[np.uint8], nbytes: int
     for table in tables:
         encode = of_text(table.codec).host().encoder(table, level, COMPARED_TILE)
         sizes.append(scope_nbytes(encode, table, sample, nbytes))
-    return tables[sizes.index(min(sizes))]
+    names = [table.codec for table in tables]
+    return tables[names.index(choose.smallest(names, sizes, "scope", nbytes))]

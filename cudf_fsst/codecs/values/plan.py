@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ...naming import What, named
+from ...naming import What
 from .. import raw, registry
+from ..choose import smallest
 from ..contract import Codec
 from ..part import Packed
 from .launch import FILL_BLOCK
@@ -18,11 +18,6 @@ PIECE_NBYTES = 128 << 20
 #: The sample that decides: this many runs of consecutive values, evenly spread.
 SAMPLE_RUNS = 16
 RUN_ROWS = 8192
-#: What it must save to be worth decoding: a twentieth.
-_WORTH = 0.95
-
-
-_log = logging.getLogger("cudf_fsst.codecs")
 
 
 class Choice(NamedTuple):
@@ -96,13 +91,8 @@ def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool, what: W
     what
         What the log calls the values.
     """
-    best = min(measured, key=lambda choice: measured[choice], default=Choice(raw.NAME))
-    if not (wanted or (measured and measured[best] <= _WORTH * nbytes)):
-        best = Choice(raw.NAME)
-    if _log.isEnabledFor(logging.DEBUG):
-        sizes = ", ".join(f"{choice} {size:,} B" for choice, size in measured.items()) or "nothing else takes them"
-        _log.debug("%s: codec %s; a sample of %s B: %s", named(what), best, f"{nbytes:,}", sizes)
-    return best
+    alone = None if wanted and measured else Choice(raw.NAME)
+    return smallest(tuple(measured), tuple(measured.values()), "sample", nbytes, raw=alone, what=what)
 
 
 def pieces_rows(stream: Sequence[Packed]) -> int:
