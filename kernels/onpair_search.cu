@@ -28,11 +28,13 @@
 
 // What a lane looks up.
 struct Lookup {
-  const u16* entries;
-  const u16* ends;  // of plane 0
-  u32 plane_ends;   // entries of a plane
+  const u8* entries;
+  const u8* ends;    // of plane 0
+  u32 plane_nbytes;  // of ends
   u32 planes;
 };
+
+__device__ __forceinline__ u32 load_two(const u8* at) { return *reinterpret_cast<const u16*>(at); }
 
 // What a lane has to set bits in, and where it is.
 struct PieceBits {
@@ -58,31 +60,32 @@ __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged
 #pragma unroll
     for (u32 i = 0; i < 3; ++i) packed[i] = __funnelshift_r(word[i], word[i + 1], shift);
     packed[3] = 0;
-    u32 entries[GROUP], indexes[GROUP], sum = 0, any = 0;
+    u32 entries[GROUP], offsets[GROUP], sum = 0, any = 0;
 #pragma unroll
     for (u32 k = 0; k < GROUP; ++k) {
-      const u32 bit = k * code_bits;
-      const u32 code = __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32) & ((1u << code_bits) - 1);
-      indexes[k] = (entry & STATE) << (bits - 10) | code;
-      entry = k < count ? lookup.entries[indexes[k]] : entry & STATE;
+      // Twice the code, for an entry has two bytes.
+      const u32 bit = k == 0 ? 0 : k * code_bits - 1;
+      const u32 some = k == 0 ? packed[0] << 1 : __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32);
+      offsets[k] = (entry & STATE) << (bits - 9) | (some & ((2u << code_bits) - 2));
+      entry = k < count ? load_two(lookup.entries + offsets[k]) : entry & STATE;
       entries[k] = entry;
       sum += entry;
       any |= entry;
     }
     if (any & FOUND) {
-      u32 hits = 0, place = 0, index = 0, which = 0, before = 0;
+      u32 hits = 0, place = 0, offset = 0, which = 0, before = 0;
 #pragma unroll
       for (u32 k = 0; k < GROUP; ++k) {
-        if (entries[k] & FOUND) ++hits, place = before, index = indexes[k], which = entries[k];
+        if (entries[k] & FOUND) ++hits, place = before, offset = offsets[k], which = entries[k];
         before += entries[k] & LENGTH;
       }
 #pragma unroll 1
       for (u32 plane = 0; plane < lookup.planes; ++plane) {
-        const u16* const ends = lookup.ends + plane * lookup.plane_ends;
+        const u8* const ends = lookup.ends + plane * lookup.plane_nbytes;
         const u32 mark = 0x100u << plane;
         if (hits == 1) {
           if (which & mark) {
-            const u32 first = to.at + place, found = ends[index];
+            const u32 first = to.at + place, found = load_two(ends + offset);
             to.set(plane, first / 32, found << (first % 32));
             to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
           }
@@ -91,7 +94,7 @@ __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged
           u64 pending = 0;
 #pragma unroll
           for (u32 k = 0; k < GROUP; ++k) {
-            if (entries[k] & mark) pending |= u64(ends[indexes[k]]) << fill;
+            if (entries[k] & mark) pending |= u64(load_two(ends + offsets[k])) << fill;
             fill += entries[k] & LENGTH;
             if (fill >= 32) {
               to.set(plane, at_word++, u32(pending));
@@ -188,15 +191,15 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
   const SearchView& view = views[k];
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   const u32 bits = __ldg(&reinterpret_cast<const OnpairTable*>(s.table)->bits), all = states << bits;
-  const u16* stored = reinterpret_cast<const u16*>(automata + view.automaton * automaton_nbytes);
-  Lookup lookup = {stored, stored + all, all, planes};
+  const u8* stored = reinterpret_cast<const u8*>(automata + view.automaton * automaton_nbytes);
+  Lookup lookup = {stored, stored + 2 * all, 2 * all, planes};
   if (staged) {
     const bool with_ends = 2 * (1 + planes) * all <= staged_nbytes;
     const u32 nbytes = 2 * (with_ends ? 1 + planes : 1) * all;
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
       reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
-    lookup.entries = reinterpret_cast<const u16*>(shared);
-    if (with_ends) lookup.ends = lookup.entries + all;
+    lookup.entries = reinterpret_cast<const u8*>(shared);
+    if (with_ends) lookup.ends = lookup.entries + 2 * all;
   }
   u32* words = shared + staged_nbytes / 4 + warp * (planes * WARP_WORDS + (codes_capacity + SEARCH_SPARE_NBYTES) / 4);
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
