@@ -91,3 +91,16 @@ def test_what_is_left_to_decoding(gpu: Gpu, rng: np.random.Generator) -> None:
     with Lane() as lane:
         assert cuda_match.answer(there, machine, lane=lane) is None
     assert ask(gpu, there, IsIn(tuple(b"value %d" % i for i in range(100)))) is None
+
+
+def test_columns_of_several_codecs(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Each run of segments is asked by its codec, and once for all calls."""
+    parts = [mixed(rng, SEGMENT, nulls=True) for _ in range(3)]
+    host = [*compressed(parts[0], 11, 256), *cpu.compress(column(list(parts[1]))), *compressed(parts[2], 12, 256)]
+    rows = [row for part in parts for row in part]
+    there = Segments(gpu.cuda.to_device(host))
+    for question in questions(rows):
+        if ask(gpu, there, question) is not None:
+            check(gpu, rows, there, question)
+    check(gpu, rows, there, contains(b"final"))
+    assert {"onpair_search", "fsst_search"} <= set(gpu.device.launches)

@@ -166,7 +166,6 @@ def test_questions_go_to_the_codec_of_all_segments(gpu: Gpu, monkeypatch: pytest
         assert cuda_match.match(Segments(alone), asked, lane=lane) == ("answers", False)
         assert cuda_match.answer(alone, machine, lane=lane) == "answers"
         assert seen == [(rows, asked, False), (rows, asked, True), (rows, machine)]
-        assert cuda_match.match(mixed, asked, lane=lane) is None
         assert cuda_match.answer(mixed, machine, lane=lane) is None
     assert len(seen) == 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from . import launch
-from .cuda_reading import reading_of
-from .search import Plan
+from .cuda_reading import Reading, reading_of
+from .search import Plan, answer_dtype
 from .segment import Segment, Segments
 
 _u32, _u64 = np.uint32, np.uint64
+
+#: Runs of segments of one codec in a column that is asked run by run.
+_MOST_RUNS = 16
 
 
 def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, bool] | None:
@@ -41,13 +45,31 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
     """
     if not segments:
         return lane.allocate(0), True
-    reading = reading_of(segments)
-    if reading.matcher is None:
+    reading, kept = reading_of(segments), isinstance(segments, Segments)
+    if reading.matcher is not None:
+        found: tuple[Any, bool] | None = reading.matcher.match(reading, plan, kept=kept, lane=lane)
+        return found
+    if reading.matching is None:
+        reading.matching = _runs(segments)
+    runs: list[Reading] = reading.matching
+    if not runs:
         return None
-    found: tuple[Any, bool] | None = reading.matcher.match(
-        reading, plan, kept=isinstance(segments, Segments), lane=lane
-    )
-    return found
+    answers, at, exact = lane.allocate(np.dtype(answer_dtype(plan.question)).itemsize * reading.column.rows), 0, True
+    for run in runs:
+        own = run.matcher.match(run, plan, kept=kept, lane=lane)
+        if own is None:
+            return None
+        lane.copy(answers.ptr + at, own[0].ptr, own[0].size)
+        at, exact = at + own[0].size, exact and own[1]
+    return answers, exact
+
+
+def _runs(segments: Sequence[Segment]) -> list[Reading]:
+    """Segments next to each other that one codec answers for; none where they are many, or one does not answer."""
+    runs = [Reading(list(run)) for _, run in groupby(segments, key=lambda segment: segment.codec)]
+    if len(runs) > _MOST_RUNS or any(run.matcher is None for run in runs):
+        return []
+    return [run for run in runs if run.column.rows]
 
 
 def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) -> Any:

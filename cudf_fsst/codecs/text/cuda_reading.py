@@ -214,7 +214,7 @@ class Reading:
         self.column = ReadColumn(slice(0, view.size), row_ends[-1], char_ends[-1], nulls, nulls > 0)
         self.shifts = sorted({segment.layout.tile_size.bit_length() - 1 for segment in segments})
         self._whole: tuple[tuple[Reading, ...], Any, ReadPlan] | None = None
-        #: What the codec's ``match`` keeps of the column.
+        #: What the codec's ``match`` keeps of the column; `cuda_match`, of a column of several codecs.
         self.matching: Any = None
         #: What its ``answer`` keeps of it.
         self.running: Any = None
