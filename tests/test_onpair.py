@@ -207,3 +207,19 @@ def test_damage_is_found(bits: int, rng: np.random.Generator) -> None:
         if damage(wrong, lengths):
             continue
         assert len(_decoded(table, wrong, lengths, chars.size, 256)) == chars.size
+
+
+def test_a_table_of_arrays() -> None:
+    """As training on a GPU makes it: equal to the table of the same symbols, in all that it gives."""
+    table = OnPairTable.from_symbols(10, [b"ab", b"ba", b"a\0b", b"0123456789abcdef"])
+    made = OnPairTable.of_arrays(10, table.words[: len(table)], table.lengths[: len(table)])
+    assert len(made) == len(table) == 260
+    assert made.nbytes == table.nbytes
+    assert made == table
+    assert hash(made) == hash(table)
+    assert made.symbols == table.symbols
+    assert made.to_bytes() == table.to_bytes()
+    assert pickle.loads(pickle.dumps(made)) == table
+    assert made != OnPairTable.from_symbols(11, table.symbols)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = made.nothing

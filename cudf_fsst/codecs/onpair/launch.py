@@ -16,7 +16,7 @@ from ..text import launch as text
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK
 from . import plan, prefixes, train
-from .symbols import BITS, BYTES, OnPairTable
+from .symbols import BITS, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and of onpair_decode.
 ENCODE_THREADS, DECODE_THREADS = 512, 256
@@ -217,8 +217,7 @@ def trained_tables(exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairT
 def trained_table(exported: np.void, bits: int) -> OnPairTable:
     """The table that was exported, one of `ONPAIR_TRAINED`."""
     count = int(exported["count"])
-    data, lengths = exported["words"][2 * BYTES : 2 * count].tobytes(), exported["lengths"][BYTES:count].tolist()
-    return OnPairTable(bits, tuple(data[16 * i : 16 * i + length] for i, length in enumerate(lengths)))
+    return OnPairTable.of_arrays(bits, exported["words"][: 2 * count].reshape(-1, 2), exported["lengths"][:count])
 
 
 class OnPairShape(NamedTuple):

@@ -90,6 +90,28 @@ class OnPairTable:
         return cls(bits, tuple(sorted(listed, key=lambda symbol: (len(symbol), symbol))))
 
     @classmethod
+    def of_arrays(cls, bits: int, words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8]) -> OnPairTable:
+        """Make the table that has these `words` and `lengths`, of codes 0 and up, as training finds them.
+
+        Its symbols are made when they are asked for: that takes longer than to compress a small column.
+        """
+        made = object.__new__(cls)
+        of_words, of_lengths = np.zeros((1 << bits, 2), np.uint64), np.zeros(1 << bits, np.uint8)
+        of_words[: lengths.size], of_lengths[: lengths.size] = words, lengths
+        made.__dict__.update(bits=bits, words=_read_only(of_words), lengths=_read_only(of_lengths))
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """The symbols of a table that was made of arrays."""
+        if name != "symbols" or "words" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        lengths = self.lengths[BYTES : len(self)].tolist()
+        data = self.words[BYTES:].astype("<u8").tobytes()
+        symbols = tuple(data[MAX_SYMBOL_LENGTH * i : MAX_SYMBOL_LENGTH * i + n] for i, n in enumerate(lengths))
+        self.__dict__["symbols"] = symbols
+        return symbols
+
+    @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> OnPairTable:
         """Read a table as `to_bytes` writes it.
 
@@ -140,7 +162,7 @@ class OnPairTable:
     @lazy
     def nbytes(self) -> int:
         """Bytes that `to_bytes` gives."""
-        return HEADER_NBYTES + sum(map(len, self.symbols))
+        return HEADER_NBYTES + int(self.lengths[BYTES:].sum(dtype=np.int64))
 
     @lazy
     def words(self) -> npt.NDArray[np.uint64]:
@@ -186,17 +208,23 @@ class OnPairTable:
 
     @lazy
     def _hash(self) -> int:
-        return hash((self.bits, self.symbols))
+        return hash((self.bits, self.words.tobytes(), self.lengths.tobytes()))
+
+    @lazy
+    def _count(self) -> int:
+        return int(np.count_nonzero(self.lengths))
 
     def __len__(self) -> int:
-        return BYTES + len(self.symbols)
+        return self._count
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, OnPairTable):
             return NotImplemented
-        return self.bits == other.bits and self.symbols == other.symbols
+        if self.bits != other.bits:
+            return False
+        return np.array_equal(self.lengths, other.lengths) and np.array_equal(self.words, other.words)
 
     def __hash__(self) -> int:
         return self._hash
