@@ -32,13 +32,15 @@ class Batch(Gpu):
 
     def __init__(self, device: FakeDevice, cuda: Any) -> None:
         from cudf_fsst.codecs.fsst import cuda_compress, cuda_room
+        from cudf_fsst.codecs.text import cuda_task
 
         super().__init__(device, cuda)
         self.codec: Any = cuda_compress
         self.room: Any = cuda_room
+        self.task: Any = cuda_task
 
     def tasks(self, wanted: list[tuple[HostStrings, Options]]) -> list[Any]:
-        return [self.codec.TextTask(self.upload(strings), **options) for strings, options in wanted]
+        return [self.task.TextTask(self.upload(strings), **options) for strings, options in wanted]
 
     def run(self, tasks: list[Any], *, stream: Any = None, outbox: Any = None) -> list[list[Any]]:
         from cudf_fsst.device import waits
@@ -335,11 +337,11 @@ def test_who_takes_all_the_room(gpu: Batch) -> None:
 
     def takes_all(*limits: int | None) -> bool:
         strings = [DeviceStrings(5, 0, 0, 4, chars_limit=limit) for limit in limits]
-        return bool(gpu.codec.takes_all([gpu.codec.TextTask(one) for one in strings]))
+        return bool(gpu.task.takes_all([gpu.task.TextTask(one) for one in strings]))
 
     assert not takes_all()
     assert not takes_all(SEGMENT, 0, 5)
     assert takes_all(5, SEGMENT + 1)
     assert takes_all(5, None)
     assert not takes_all(5, 10 * SEGMENT, 640 << 20)
-    assert not gpu.codec.takes_all([gpu.codec.TextTask(DeviceStrings(0, 0, 0, 4))])
+    assert not gpu.task.takes_all([gpu.task.TextTask(DeviceStrings(0, 0, 0, 4))])

@@ -42,7 +42,7 @@ def small_samples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compressed(gpu: Gpu, tasks: list[tuple[HostStrings, dict[str, Any]]], *codecs: Any) -> list[Any]:
     """Segments of columns, in host memory; by the smallest of several codecs."""
-    from cudf_fsst.codecs.fsst.cuda_room import TextTask
+    from cudf_fsst.codecs.text.cuda_task import TextTask
     from cudf_fsst.device import waits
     from cudf_fsst.device.memory import Lane
 

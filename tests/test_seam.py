@@ -30,7 +30,6 @@ FOLDERS_LEFT = {
     "codecs.device": ({"fsst"}, _ROOMS),
     "codecs.text.cuda_sample": ({"fsst"}, "FSST's pipeline cuts columns"),
     "codecs.onpair.cuda": ({"fsst"}, "its kernel encodes in FSST's pipeline"),
-    "codecs.text.cuda": ({"fsst"}, "a task to compress is that of FSST's pipeline"),
     "codecs.dict.cuda_choose": ({"fsst"}, _ROOMS),
     "codecs.dict.cuda_compress": ({"fsst"}, _ROOMS),
     "codecs.dict.cuda_merge": ({"fsst"}, _ROOMS),

@@ -217,7 +217,7 @@ def test_values(gpu: Gpu, kind: Any) -> None:
 
 def test_level_max_beside_a_codec_without_encoder(gpu: Gpu) -> None:
     """The host compares and encodes them all then; the same bytes."""
-    from cudf_fsst.codecs.fsst.cuda_room import TextTask
+    from cudf_fsst.codecs.text.cuda_task import TextTask
     from cudf_fsst.device import waits
     from cudf_fsst.device.memory import Lane
 

@@ -21,13 +21,13 @@ from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
 from .dict.part import DictPart
 from .fsst import cuda_compress as fsst
-from .fsst.cuda_room import chars_of
 from .node import Node, Parts, is_signed, of_parts, of_validity
 from .part import Part
 from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text.cuda_task import TextTask, chars_of, takes_all
 from .text.segment import Segment
 from .values import cuda as fixed
 from .values import cuda_read as fixed_read
@@ -106,7 +106,7 @@ def _compress_named(
     made: dict[int, Node] = {}
     for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
         own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
-        wanted = [fsst.TextTask(task.strings, **task.options) for task in own.values()]
+        wanted = [TextTask(task.strings, **task.options) for task in own.values()]
         (found,) = waits.run(lane, text.steps(of_text(name), wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
             made[i] = of_parts(task.column.type, segments)
@@ -150,7 +150,7 @@ def _compress_long(
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
-    if len(steps) == 2 and fsst.takes_all(strings):
+    if len(steps) == 2 and takes_all(strings):
         made = [waits.run(lane, one)[0] for one in steps]
     else:
         made = waits.run(lane, *steps)

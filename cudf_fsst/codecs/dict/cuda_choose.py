@@ -29,7 +29,7 @@ _JOB_WORDS = 10
 
 
 class SampledColumn(NamedTuple):
-    """A column that may have dictionaries; `named`: the user wants them; `chars`: of ``fsst.cuda_room.chars_of``."""
+    """A column that may have dictionaries; `named`: the user wants them; `chars`: of ``text.cuda_task.chars_of``."""
 
     strings: DeviceStrings
     named: bool

@@ -20,6 +20,7 @@ from ..node import Node, Parts, dict_part, of_parts
 from ..part import Part
 from ..scratch import scratch_limit
 from ..task import ColumnTask
+from ..text.cuda_task import TextTask
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_text, cuda_values, plan
 from .cuda_pack import pack
@@ -125,7 +126,7 @@ def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane)
     ----------
     tasks
     chars
-        Of each, what ``fsst.cuda_room.chars_of`` has found.
+        Of each, what ``text.cuda_task.chars_of`` has found.
     lane
         Waited for at each yield.
 
@@ -269,7 +270,7 @@ def _groups(
         yield some
 
 
-def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[fsst.TextTask]:
+def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[TextTask]:
     """Gather the values of dictionaries, for FSST to compress."""
     tasks, gatherings = [], []
     sizes = [nbytes for _, scope in some for nbytes in (4 * (scope.values + 1), scope.values_chars)]
@@ -284,7 +285,7 @@ def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane
             gatherings.append(cuda_text.Gathering(source, scope.firsts, rows, offsets.ptr, chars.ptr, nbytes))
         gathered = DeviceStrings(rows, chars.ptr, offsets.ptr, 4, owners=(offsets, chars, None), chars_limit=nbytes)
         options = {name: value for name, value in column.task.options.items() if name != "table"}
-        tasks.append(fsst.TextTask(gathered, **options))
+        tasks.append(TextTask(gathered, **options))
     cuda_text.gather(gatherings, lane)
     return tasks
 
@@ -298,11 +299,11 @@ def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: L
         scope.segments, scope.held = segments, None
 
 
-def plain_tasks(columns: Sequence[DictColumn]) -> list[fsst.TextTask]:
+def plain_tasks(columns: Sequence[DictColumn]) -> list[TextTask]:
     """What is left for FSST: all of a column without dictionaries, some scopes of others."""
     tasks = []
     for column in columns:
-        task = fsst.TextTask(column.task.strings, **column.task.options, chars=column.chars)
+        task = TextTask(column.task.strings, **column.task.options, chars=column.chars)
         if column.dictionaries:
             if len(column.dictionaries) == len(column.scopes):
                 continue

@@ -21,6 +21,7 @@ from ..cuda_tables import JobTables
 from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
+from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
 from . import cpu_merge, cuda_answer, cuda_pack, cuda_values, plan
 from .part import DictPart
@@ -108,7 +109,7 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
         values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-    (segments,) = yield from fsst.compress([fsst.TextTask(strings, **sizes)], lane=lane)
+    (segments,) = yield from fsst.compress([TextTask(strings, **sizes)], lane=lane)
     made = of_parts(own.type, segments)
     cuda_values.know_longest(made, int(np.diff(offsets).max()))
     return made

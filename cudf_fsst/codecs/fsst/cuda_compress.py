@@ -37,6 +37,7 @@ from ...device import waits
 from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ..text.cuda_task import TextTask, check_level
 from ..text.segment import Segment
 from . import launch
 from .cuda_encode import compress_at_once, waves_at_once
@@ -48,12 +49,9 @@ from .cuda_room import (
     Results,
     Room,
     RoomColumn,
-    TextTask,
-    check_level,
     make_room,
     plan_columns,
     rounds,
-    takes_all,
     trains_in_clusters,
     with_pool,
 )
@@ -72,7 +70,7 @@ class BesideRound(Protocol):
         """Launch it."""
 
 
-__all__ = ["TextTask", "compress", "tables", "takes_all", "train"]
+__all__ = ["compress", "tables", "train"]
 
 
 def _compress_round(

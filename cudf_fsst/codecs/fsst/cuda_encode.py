@@ -16,10 +16,11 @@ from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
 from ...profiling import COMPACT, ENCODE
 from ..text import launch as text_launch
+from ..text.cuda_task import TileEncoder
 from ..text.layout import SECTIONS, TILE_BLOCK
 from . import launch
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot, TileEncoder
+from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .launch import WORD, WaveView
 from .tuning import Choices

@@ -15,10 +15,11 @@ from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import kept_with
 from ...profiling import MEASURE
 from ..text import launch as text_launch
+from ..text.cuda_task import TileEncoder, TrainingScope
 from ..text.layout import ROW_BLOCK, SegmentLayout
 from . import launch, train_max
 from .cuda_kernels import blocks, get_kernel
-from .cuda_room import ColumnTables, Cut, Room, RoomColumn, TileEncoder, TrainingScope
+from .cuda_room import ColumnTables, Cut, Room, RoomColumn
 from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 

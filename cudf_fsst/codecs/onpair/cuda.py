@@ -19,10 +19,10 @@ from ...device.waits import Steps
 from ...workers import map_items
 from ..cuda_kernels import blocks, get_kernel
 from ..fsst import cuda_compress as pipeline
-from ..fsst.cuda_room import TextTask, TrainingNbytes, TrainingScope, check_level
 from ..fsst.launch import words
 from ..text import cuda_sample
 from ..text import launch as text_launch
+from ..text.cuda_task import TextTask, TrainingNbytes, TrainingScope, check_level
 from ..text.launch import PIECE_TILES
 from ..text.plan import SAMPLE_CHUNK, choice_positions
 from . import TILE_SIZE, cpu, launch, plan
@@ -77,19 +77,19 @@ class DecodeLaunch(NamedTuple):
 
 
 class OnPairEncoder:
-    """What encodes tiles (`cuda_room.TileEncoder`)."""
+    """What encodes tiles (`text.cuda_task.TileEncoder`)."""
 
     lookup = staticmethod(launch.lookup)
     tables = staticmethod(launch.trained_tables)
     training_view_nbytes = 8 * len(launch.TrainView._fields)
 
     def training_nbytes(self, chars_limit: int) -> TrainingNbytes:
-        """See `cuda_room.TileEncoder`."""
+        """See `text.cuda_task.TileEncoder`."""
         room = launch.train_room(chars_limit, "default", plan.BITS).nbytes
         return TrainingNbytes(launch.lookup_nbytes(plan.BITS), launch.ONPAIR_TRAINED.itemsize, room)
 
     def train(self, lane: Lane, scopes: Sequence[TrainingScope], views_at: int, room_at: int, room_nbytes: int) -> None:
-        """See `cuda_room.TileEncoder`."""
+        """See `text.cuda_task.TileEncoder`."""
         views: list[launch.TrainView] = []
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
         end = room_nbytes
@@ -114,7 +114,7 @@ class OnPairEncoder:
                 lane.launch(kernels[name], (of_scope, count), threads, (views_of, *arguments))
 
     def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
-        """See `cuda_room.TileEncoder`. Tables of a launch have one size."""
+        """See `text.cuda_task.TileEncoder`. Tables of a launch have one size."""
         attributes = device_attributes()
         bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
         shape = launch.encode_shape(tile_size, attributes["shared_per_block"], bits)

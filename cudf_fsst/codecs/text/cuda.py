@@ -11,11 +11,11 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox, to_device, to_host
 from ...device.waits import Steps
 from ..contract import Table, TextCodec
-from ..fsst.cuda_room import TextTask
 from . import cuda_gather, cuda_on_host, cuda_read, cuda_sample, plan
 from .choose import codec_of
 from .choose import smallest as smallest_of
 from .cuda_read import receive
+from .cuda_task import TextTask
 from .segment import Segment
 
 __all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]
