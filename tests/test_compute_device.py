@@ -58,18 +58,21 @@ def test_as_cudf(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_largest_of_many_rows() -> None:
-    cudf = pytest.importorskip("cudf")
+    cudf, cupy = pytest.importorskip("cudf"), pytest.importorskip("cupy")
     rng = np.random.default_rng(3)
     rows = 300_000
     df = cudf.DataFrame(
         {"x": rng.random(rows), "i": rng.integers(0, 1000, rows), "s": [f"row {i}" for i in range(rows)]}
     )
     df["x"] = df["x"].where(df["i"] != 7)
+    df["y"], df["z"] = cupy.asarray(rng.normal(size=rows)), cupy.asarray(rng.permutation(rows).astype(np.float32))
+    nan = np.where(rng.random(rows) < 0.1, np.nan, rng.permutation(rows))
+    df["w"] = cudf.Series(cupy.asarray(nan), nan_as_null=False)
     f = df.fsst.compress()
     for name in ("nlargest", "nsmallest"):
-        for by in ("x", "i", ["i", "x"]):
+        for by in ("x", "i", "y", "z", "w", ["i", "x"]):
             found, wanted = getattr(f, name)(50, by), getattr(df, name)(50, by)
-            columns = ["i", "x"] if by != "i" else ["i"]
+            columns = ["i", "x"] if isinstance(by, list) else [by]
             assert found[columns].reset_index(drop=True).equals(wanted[columns].reset_index(drop=True)), (name, by)
 
 
@@ -214,6 +217,7 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
         return answered[-1]
 
     monkeypatch.setattr(few_groups, "aggregate", seen)
+    monkeypatch.setattr(groups, "_shapes", {})
     for nbytes in (1 << 30, 1 << 18):
         monkeypatch.setattr(groups, "_PIECE_NBYTES", nbytes)
         monkeypatch.setattr(groups, "_PIECE_PART", 1 << 40)
@@ -232,6 +236,7 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing < 1:
         assert len(answered) >= 2 * 2 * 2 * (len(FEW_CALLS) - 2)  # cuDF answers for means of uint64
     assert all(one is not None for one in answered)
+    assert groups._shapes  # cuDF is asked once what an answer looks like
 
 
 def test_memory_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:

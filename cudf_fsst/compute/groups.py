@@ -328,7 +328,8 @@ class Groups:
         series = found.ndim == 1
         kinds = [found.dtype] if series else list(found.dtypes)
         made = _AnswerShape(found.ndim, None if series else found.columns, kinds, found.name if series else None)
-        if None not in dict(named).values():  # categories, which are no part of it
+        # Of categories, which are no part of it, there is no dtype. (NumPy's float64 equals None.)
+        if all(dtype is not None for _, dtype in named):
             if len(_shapes) >= _MOST_SHAPES:
                 _shapes.clear()
             _shapes[key] = made
