@@ -196,5 +196,5 @@ def _best_floats(column: Any, n: int, largest: bool, seen_rows: int) -> Any:
     edge = array.sort(seen)[-n if largest else n - 1]
     mask = array.empty(node.rows, np.bool_)
     for start, stop in column._default_pieces():
-        (array.greater_equal if largest else array.less_equal)(values(start, stop), edge, out=mask[start:stop])
-    return mask
+        (array.less if largest else array.less_equal)(values(start, stop), edge, out=mask[start:stop])
+    return ~mask if largest else mask  # NaN is the largest, as cuDF sorts
