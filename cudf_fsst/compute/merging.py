@@ -96,12 +96,12 @@ class _Side(NamedTuple):
         if isinstance(self.data, Rows):
             if self.data.device != device:
                 return None
-            every = self.data._dtypes(categories=False)  # type: ignore[attr-defined]
-        elif interop_cudf.is_cudf_frame(self.data):
-            every = [column.dtype for column in interop_cudf.columns(self.data)]
-        else:
+            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]
+            return list(part._dtypes(categories=False))
+        if not interop_cudf.is_cudf_frame(self.data):
             return None
-        return [every[place] for place in self.keys]
+        every = interop_cudf.columns(self.data)
+        return [every[place].dtype for place in self.keys]
 
     def columns_of(self, places: Sequence[int], rows: Any) -> list[Any]:
         """Columns of cuDF's; `rows`: of a compressed frame, numbers of those that are read, or None."""
@@ -193,9 +193,11 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
 def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> Any:
     """Labels of the result; None where the library may look at values to see whether it can join."""
     first, second = left.columns, right.columns
-    own = second[[name not in left.labels for name in right.labels]]
-    if not options.get("indicator") and how in _BOTH_SIDES and not len(first.intersection(own)):
-        return first.append(own)
+    new = [name not in left.labels for name in right.labels]
+    shared = any(label in first for label, own in zip(second, new, strict=True) if own)
+    if not options.get("indicator") and how in _BOTH_SIDES and not shared:
+        same = not any(new) and (first.dtype, first.name) == (second.dtype, second.name)
+        return first if same else first.append(second[new])
     some = [left.rows(0, 0), right.rows(0, 0)]
     try:
         return some[0].merge(some[1], how=how, **options).columns
@@ -226,18 +228,18 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
     ]
     keys = [side.columns_of(side.keys, some) for side, some in zip((left, right), rows, strict=True)]
     found = interop.matching_rows(*keys)
-    del keys
     count, columns = found[0].size(), list[Any]()
-    for side, some, at in zip((left, right), rows, found, strict=True):
+    for side, some, own_keys, at in zip((left, right), rows, keys, found, strict=True):
         own = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
-        if not own:
-            continue
-        if not isinstance(side.data, Rows):
-            columns += interop.gathered(side.columns_of(own, None), at)
-            continue
-        numbers = interop.positions(at)
-        numbers = numbers.astype(np.int64) if some is None else selection.numbers_of(some)[numbers]
-        columns += side.columns_of(own, numbers)
+        packed = isinstance(side.data, Rows)
+        known = dict(zip(side.keys, own_keys, strict=True) if packed else enumerate(interop.columns(side.data)))
+        there = [place for place in own if place in known]
+        made = dict(zip(there, interop.gathered([known[place] for place in there], at), strict=True))
+        if others := [place for place in own if place not in known]:
+            numbers = interop.positions(at)
+            numbers = numbers.astype(np.int64) if some is None else selection.numbers_of(some)[numbers]
+            made |= zip(others, side.columns_of(others, numbers), strict=True)
+        columns += [made[place] for place in own]
     return interop.frame(columns, labels, interop.build_index({"names": [None], "range": [0, count, 1]}, []))
 
 

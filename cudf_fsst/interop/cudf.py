@@ -316,6 +316,8 @@ def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
     import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
+    if not columns:
+        return []
     with ExitStack() as opened:
         table = plc.Table([_opened(column, opened) for column in columns])
         found = plc.copying.gather(table, rows, plc.copying.OutOfBoundsPolicy.DONT_CHECK).columns()

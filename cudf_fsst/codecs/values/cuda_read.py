@@ -234,8 +234,9 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
             _take_plain(some, rows, tables, bits=bits)
         else:
             on_device(codec).take(some, itemsize, rows, tables, bits=bits)
-    tables.launch(lane)
+    # What takes the GPU longest comes first.
     _take_late(late, rows, min(room, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
+    tables.launch(lane)
 
 
 def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
