@@ -7,9 +7,9 @@ import io
 import os
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -293,18 +293,18 @@ class Opened:
         self._records = _column_records(head[: columns * _COLUMN.size], segments, codecs_of(version))
         tables_count = sum(record.tables for record in self._records)
         place = columns * _COLUMN.size
-        self._described: list[list[Any]] = []
+        self._described: list[list[_Described]] = []
         for number, record in enumerate(self._records):
             nbytes = record.segments * _SEGMENT.size
             self._described.append(_part_records(version, head[place : place + nbytes], record))
-            _check_sums(number, record, self._described[-1])
+            _check_sums(number, record, [one.part for one in self._described[-1]])
             place += nbytes
         described = [part for some in self._described for part in some]
         places = _read_directory(head[place:], columns, tables_count, segments, file_nbytes, version)
         for one in places:
-            if one.kind == _META and not one.outer and one.nbytes != described[one.number].meta_nbytes(one.nbytes):
-                expected = described[one.number].meta_nbytes(one.nbytes)
-                raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {expected}")
+            part = described[one.number].part if one.kind == _META and not one.outer else None
+            if isinstance(part, Segment) and one.nbytes != part.meta_nbytes:  # other codecs check theirs
+                raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {part.meta_nbytes}")
         self._places = places
         self._firsts = [0, *accumulate(record.segments for record in self._records)]
         ends = [_PREAMBLE_NBYTES + head_nbytes, *(one.offset + one.nbytes for one in places)]
@@ -526,59 +526,26 @@ def _column_records(text: bytes, segments: int, codecs: Sequence[str]) -> list[_
     return records
 
 
-@dataclass(frozen=True)
-class _SegmentRecord:
-    """A segment of strings, before its bytes are there."""
+class _Described(NamedTuple):
+    """A part whose bytes are not there yet, and the number of its table, or None."""
 
-    layout: SegmentLayout
-    null_count: int
-    table: int
-
-    @property
-    def rows(self) -> int:
-        return self.layout.rows
-
-    @property
-    def nbytes(self) -> int:
-        return self.layout.chars
-
-    def meta_nbytes(self, _stored: int) -> int:
-        return self.layout.meta_nbytes
+    part: Packed | Segment
+    table: int | None = None
 
     def make(
         self, tables: Mapping[int, Table], meta_nbytes: int, codes_nbytes: int, meta: Any = None, codes: Any = None
-    ) -> Segment:
-        del meta_nbytes  # which the layout says
-        return Segment(self.layout, self.null_count, tables[self.table], meta, codes, codes_nbytes)
+    ) -> Packed | Segment:
+        """The part, with its bytes or without."""
+        if isinstance(self.part, Segment):  # whose layout says how many bytes `meta` has
+            assert self.table is not None
+            return replace(self.part, table=tables[self.table], meta=meta, codes=codes, codes_nbytes=codes_nbytes)
+        return replace(self.part, meta=meta, codes=codes, meta_nbytes=meta_nbytes, codes_nbytes=codes_nbytes)
 
 
-@dataclass(frozen=True)
-class _PackedRecord:
-    """Packed values, before their bytes are there."""
-
-    codec: str
-    rows: int
-    itemsize: int
-    parameters: tuple[int, ...]
-    null_count: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows * self.itemsize
-
-    def meta_nbytes(self, stored: int) -> int:
-        return stored  # the codec checks it
-
-    def make(
-        self, tables: Mapping[int, Table], meta_nbytes: int, codes_nbytes: int, meta: Any = None, codes: Any = None
-    ) -> Packed:
-        del tables
-        return Packed(self.codec, self.rows, self.itemsize, self.parameters, meta, codes, meta_nbytes, codes_nbytes)
-
-
-def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:
+def _part_records(version: int, records: bytes, column: _Record) -> list[_Described]:
     """What the segment records of a column say."""
-    parts: list[Any] = []
+    parts: list[_Described] = []
+    later: Any = None  # the table
     for number in range(column.segments):
         record = records[number * _SEGMENT.size : (number + 1) * _SEGMENT.size]
         form = _SEGMENT if is_text(column.codec) else _PACKED
@@ -595,23 +562,22 @@ def _part_records(version: int, records: bytes, column: _Record) -> list[Any]:
                 raise ValueError(f"segment {number}: more than the {count} parameters of {column.codec}")
             if (since := codec.since(numbers[:count])) > version:
                 raise ValueError(f"segment {number}: {column.codec} as version {version} does not have it, but {since}")
-            parts.append(_PackedRecord(column.codec, rows, itemsize, tuple(numbers[:count])))
+            parts.append(_Described(Packed(column.codec, rows, itemsize, tuple(numbers[:count]), None, None, 0, 0)))
             continue
         rows, chars, null_count, tile_size, table, row_bits_words = fields
         if tile_size not in TILE_SIZES:
             raise ValueError(f"segment {number}: tile size {tile_size} is not one of {TILE_SIZES}")
         if not column.first_table <= table < column.first_table + column.tables:
             raise ValueError(f"segment {number}: wants symbol table {table}, the column has {column.tables}")
-        parts.append(
-            _SegmentRecord(SegmentLayout(rows, chars, tile_size, null_count > 0, row_bits_words), null_count, table)
-        )
+        layout = SegmentLayout(rows, chars, tile_size, null_count > 0, row_bits_words)
+        parts.append(_Described(Segment(layout, null_count, later, None, None, 0), table))
     return parts
 
 
-def _check_sums(number: int, column: _Record, parts: list[Any]) -> None:
+def _check_sums(number: int, column: _Record, parts: Sequence[Any]) -> None:
     for what, stated, summed in (
         ("rows", column.rows, sum(part.rows for part in parts)),
-        ("uncompressed bytes", column.nbytes, sum(part.nbytes for part in parts)),
+        ("uncompressed bytes", column.nbytes, sum(part.values_nbytes for part in parts)),
         ("nulls", column.null_count, sum(part.null_count for part in parts)),
     ):
         if stated != summed:
