@@ -73,22 +73,20 @@ __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged
       any |= entry;
     }
     if (any & FOUND) {
-      u32 hits = 0, place = 0, offset = 0, which = 0, before = 0;
+      u32 hits = 0, place = 0, offset = 0, before = 0;
 #pragma unroll
       for (u32 k = 0; k < GROUP; ++k) {
-        if (entries[k] & FOUND) ++hits, place = before, offset = offsets[k], which = entries[k];
-        before += entries[k] & LENGTH;
+        if (entries[k] & FOUND) ++hits, place = before, offset = offsets[k];
+        before += entries[k];  // of which the lengths are the lowest byte
       }
 #pragma unroll 1
       for (u32 plane = 0; plane < lookup.planes; ++plane) {
         const u8* const ends = lookup.ends + plane * lookup.plane_nbytes;
         const u32 mark = 0x100u << plane;
         if (hits == 1) {
-          if (which & mark) {
-            const u32 first = to.at + place, found = load_two(ends + offset);
-            to.set(plane, first / 32, found << (first % 32));
-            to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
-          }
+          const u32 first = to.at + (place & LENGTH), found = load_two(ends + offset);
+          to.set(plane, first / 32, found << (first % 32));
+          to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
         } else {
           u32 fill = to.at % 32, at_word = to.at / 32;
           u64 pending = 0;
