@@ -47,65 +47,77 @@ struct PieceBits {
   }
 };
 
-// Runs over `count` codes of `code_bits` from byte `at` of the staged ones on, and gives the last entry. on: only while a match may be under
-// way, up to character `limit`. Automata have codes of `bits`.
+// Runs over a group of codes of `code_bits` from byte `at` of the staged ones on, or, unless it is `whole`, over its first `count`; gives the
+// last entry. Automata have codes of `bits`.
+template <u32 code_bits, u32 bits, bool whole>
+__device__ __forceinline__ u32 run_group(const Lookup& lookup, const u32* staged, u32 at, u32 count, u32 entry,
+                                         PieceBits& to) {
+  const u32* word = staged + at / 4;
+  const u32 shift = 8 * (at & 3);
+  u32 packed[4];
+#pragma unroll
+  for (u32 i = 0; i < 3; ++i) packed[i] = __funnelshift_r(word[i], word[i + 1], shift);
+  packed[3] = 0;
+  u32 entries[GROUP], offsets[GROUP], sum = 0, any = 0;
+#pragma unroll
+  for (u32 k = 0; k < GROUP; ++k) {
+    // Twice the code, for an entry has two bytes; of the bits beside it, all is the state's that stands above.
+    const u32 bit = k == 0 ? 0 : k * code_bits - 1, of_code = (2u << code_bits) - 2;
+    const u32 some = k == 0 ? packed[0] << 1 : __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32);
+    const u32 state = (code_bits == bits ? entry : entry & STATE) << (bits - 9);
+    offsets[k] = (state & ~of_code) | (some & of_code);
+    if (whole || k < count)
+      entry = load_two(lookup.entries + offsets[k]);
+    else
+      entry &= STATE;
+    entries[k] = entry;
+    sum += entry;
+    any |= entry;
+  }
+  if (any & FOUND) {
+    u32 hits = 0, place = 0, offset = 0, before = 0;
+#pragma unroll
+    for (u32 k = 0; k < GROUP; ++k) {
+      if (entries[k] & FOUND) ++hits, place = before, offset = offsets[k];
+      before += entries[k];  // of which the lengths are the lowest byte
+    }
+#pragma unroll 1
+    for (u32 plane = 0; plane < lookup.planes; ++plane) {
+      const u8* const ends = lookup.ends + plane * lookup.plane_nbytes;
+      const u32 mark = 0x100u << plane;
+      if (hits == 1) {
+        const u32 first = to.at + (place & LENGTH), found = load_two(ends + offset);
+        to.set(plane, first / 32, found << (first % 32));
+        to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
+      } else {
+        u32 fill = to.at % 32, at_word = to.at / 32;
+        u64 pending = 0;
+#pragma unroll
+        for (u32 k = 0; k < GROUP; ++k) {
+          if (entries[k] & mark) pending |= u64(load_two(ends + offsets[k])) << fill;
+          fill += entries[k] & LENGTH;
+          if (fill >= 32) {
+            to.set(plane, at_word++, u32(pending));
+            pending >>= 32;
+            fill -= 32;
+          }
+        }
+        to.set(plane, at_word, u32(pending));
+        to.set(plane, at_word + 1, u32(pending >> 32));
+      }
+    }
+  }
+  to.at += sum & LENGTH;
+  return entry;
+}
+
+// Runs over `count` codes. on: only while a match may be under way, up to character `limit`.
 template <u32 code_bits, u32 bits>
 __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged, u32 at, u32 count, u32 entry, bool on,
                                          u32 limit, PieceBits& to) {
   for (; count > 0; count -= min(count, u32(GROUP)), at += code_bits) {
     if (on && ((entry & STATE) == 0 || to.at >= limit)) break;
-    const u32* word = staged + at / 4;
-    const u32 shift = 8 * (at & 3);
-    u32 packed[4];
-#pragma unroll
-    for (u32 i = 0; i < 3; ++i) packed[i] = __funnelshift_r(word[i], word[i + 1], shift);
-    packed[3] = 0;
-    u32 entries[GROUP], offsets[GROUP], sum = 0, any = 0;
-#pragma unroll
-    for (u32 k = 0; k < GROUP; ++k) {
-      // Twice the code, for an entry has two bytes.
-      const u32 bit = k == 0 ? 0 : k * code_bits - 1;
-      const u32 some = k == 0 ? packed[0] << 1 : __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32);
-      offsets[k] = (entry & STATE) << (bits - 9) | (some & ((2u << code_bits) - 2));
-      entry = k < count ? load_two(lookup.entries + offsets[k]) : entry & STATE;
-      entries[k] = entry;
-      sum += entry;
-      any |= entry;
-    }
-    if (any & FOUND) {
-      u32 hits = 0, place = 0, offset = 0, before = 0;
-#pragma unroll
-      for (u32 k = 0; k < GROUP; ++k) {
-        if (entries[k] & FOUND) ++hits, place = before, offset = offsets[k];
-        before += entries[k];  // of which the lengths are the lowest byte
-      }
-#pragma unroll 1
-      for (u32 plane = 0; plane < lookup.planes; ++plane) {
-        const u8* const ends = lookup.ends + plane * lookup.plane_nbytes;
-        const u32 mark = 0x100u << plane;
-        if (hits == 1) {
-          const u32 first = to.at + (place & LENGTH), found = load_two(ends + offset);
-          to.set(plane, first / 32, found << (first % 32));
-          to.set(plane, first / 32 + 1, __funnelshift_l(found, 0, first % 32));
-        } else {
-          u32 fill = to.at % 32, at_word = to.at / 32;
-          u64 pending = 0;
-#pragma unroll
-          for (u32 k = 0; k < GROUP; ++k) {
-            if (entries[k] & mark) pending |= u64(load_two(ends + offsets[k])) << fill;
-            fill += entries[k] & LENGTH;
-            if (fill >= 32) {
-              to.set(plane, at_word++, u32(pending));
-              pending >>= 32;
-              fill -= 32;
-            }
-          }
-          to.set(plane, at_word, u32(pending));
-          to.set(plane, at_word + 1, u32(pending >> 32));
-        }
-      }
-    }
-    to.at += sum & LENGTH;
+    entry = run_group<code_bits, bits, false>(lookup, staged, at, count, entry, to);
   }
   return entry;
 }
