@@ -22,7 +22,7 @@ from .dict import cuda_read as dictionary
 from .dict import cuda_take as taken
 from .dict.cuda import read_kernel
 from .dict.cuda_read import Share
-from .dict.cuda_values import VALUES_NBYTES, decoded, is_packed, may_be_few, segments_of, values_nbytes
+from .dict.cuda_values import VALUES_NBYTES, decoded, is_packed, may_be_few, values_nbytes
 from .dict.launch import READ_THREADS, BitsJob, ScopeRows
 from .dict.part import DictPart
 from .node import Node
@@ -73,7 +73,7 @@ class _Plain:
     def place(self, to: cuda_text.Target, lane: Lane) -> None:
         """Write the strings."""
         if self.strings is None:
-            text_read.read_into(segments_of(self.run), to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
+            text_read.read_into(self.run.segments, to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
             return
         strings = self.strings
         lane.copy(to.chars, strings.chars, to.limit)
@@ -353,7 +353,7 @@ def _answered(
     """
     out, row, exact = lane.allocate(node.rows * nbytes), 0, True
     some = [run for run in node.runs if isinstance(run, DictPart) and may_be_few(run)]
-    unknown = [part for part in some if segments_of(part.values).original.few is None]
+    unknown = [part for part in some if part.known.few is None]
     for first in range(0, len(unknown), _FEW_PARTS):
         decoded(unknown[first : first + _FEW_PARTS], lane)
     packed: list[cuda_packed.LookUp] = []
@@ -362,7 +362,7 @@ def _answered(
         values = run if isinstance(run, Node) else run.values
         at, row = out.ptr + row * nbytes, row + run.rows
         table: Any
-        if values is not run and (kept := segments_of(values).original.few) is not None:
+        if isinstance(run, DictPart) and (kept := run.known.few) is not None:
             table = kept.answers(question)
         else:
             found = ask(values.segments)

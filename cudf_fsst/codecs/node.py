@@ -176,10 +176,14 @@ def of_parts(kind: Any, parts: Sequence[Any]) -> Node:
     return Node(kind, rows, nulls, segments=tuple(parts))
 
 
-def dict_part(values: Node, codes: Parts, validity: Parts, nulls: int, chars: int) -> DictPart:
-    """A part with a dictionary, of its values, their numbers in rows, and the rows that are null."""
+def dict_part(
+    values: Node, codes: Parts, validity: Parts, nulls: int, chars: int, longest: int | None = None
+) -> DictPart:
+    """A part with a dictionary, of its values, their numbers in rows, and the rows that are null; see `Known`."""
     kind = INDEX_TYPES[codes[0].itemsize]
-    return DictPart(Node(kind, sum(part.rows for part in codes), nulls, validity, (codes,)), values, chars)
+    part = DictPart(Node(kind, sum(part.rows for part in codes), nulls, validity, (codes,)), values, chars)
+    part.known.longest = longest
+    return part
 
 
 def check_codec(codec: str | None, kind: Any) -> None:

@@ -22,7 +22,6 @@ from ..node import dict_part, of_parts, of_validity
 from ..part import Packed
 from ..text import cpu as text
 from ..text.choose import codec_of
-from ..text.segment import Segments
 from ..unaligned import address, padded_copy
 from ..values import cpu as fixed
 from ..work import cut, run
@@ -336,12 +335,9 @@ def codes_of(part: DictPart, first: int = 0, last: int | None = None) -> npt.NDA
 
 def few_of(part: DictPart) -> Few | None:
     """The values where they are a few short ones: decoded once, and kept with them."""
-    segments = part.values.segments
-    assert isinstance(segments, Segments)
-    if segments.few is None and few.may_be(part.values):
-        segments.few = Few(text.read(segments))
-    kept: Few | None = segments.few
-    return kept
+    if part.known.few is None and few.may_be(part.values):
+        part.known.few = Few(text.read(part.values.segments))
+    return part.known.few
 
 
 def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:

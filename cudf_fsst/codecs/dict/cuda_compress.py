@@ -22,7 +22,7 @@ from ..scratch import scratch_limit
 from ..task import ColumnTask
 from ..text.cuda_task import TextTask
 from ..text.segment import Segment
-from . import cuda_choose, cuda_find, cuda_text, cuda_values, plan
+from . import cuda_choose, cuda_find, cuda_text, plan
 from .cuda_pack import pack
 
 #: What packing takes of it, for all that is packed at once; with nulls, which are filled in. And rows for each byte of
@@ -327,8 +327,8 @@ def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> 
                 parts += _of_rows(found.rows, rest)
                 continue
             own = of_parts(kind, scope.segments)
-            cuda_values.know_longest(own, scope.longest)
-            parts.append(dict_part(own, scope.codes, scope.validity, scope.null_count, found.chars))
+            made = own, scope.codes, scope.validity, scope.null_count, found.chars
+            parts.append(dict_part(*made, longest=scope.longest))
         yield of_parts(kind, parts)
 
 

@@ -23,7 +23,7 @@ from ..node import Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
 from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
-from . import cpu_merge, cuda_answer, cuda_pack, cuda_values, plan
+from . import cpu_merge, cuda_answer, cuda_pack, plan
 from .part import DictPart
 
 #: Bytes for codes on their way.
@@ -94,7 +94,8 @@ def _one(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings,
         steps.append(fixed.compress([fixed.StreamTask(bits, what=of_validity(None))], lane=lane))
     own, packed, *made = waits.run(lane, *steps)
     validity: Parts = made[0][0] if made else ()
-    return dict_part(own, tuple(packed), validity, codes.null_count, sum(part.chars for part in parts))
+    chars, longest = sum(part.chars for part in parts), int(np.diff(values.offsets).max(initial=0))
+    return dict_part(own, tuple(packed), validity, codes.null_count, chars, longest)
 
 
 def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, None, Node]:
@@ -110,6 +111,4 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
     (segments,) = yield from fsst.compress([TextTask(strings, **sizes)], lane=lane)
-    made = of_parts(own.type, segments)
-    cuda_values.know_longest(made, int(np.diff(offsets).max()))
-    return made
+    return of_parts(own.type, segments)

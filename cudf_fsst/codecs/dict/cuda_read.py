@@ -15,7 +15,7 @@ from ..cuda_tables import JobTables, RowNumbers
 from ..scratch import scratch_limit
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, launch
-from .cuda_values import CODES_NBYTES, decoded, is_packed, segments_of
+from .cuda_values import CODES_NBYTES, decoded, is_packed
 from .part import DictPart
 
 _u32, _u64 = np.uint32, np.uint64
@@ -154,7 +154,7 @@ class Batch:
 
 
 def _layout(share: Share, dictionary: cuda_text.Dictionary) -> cuda_packed.SpellLayout:
-    if share.whole and dictionary.longest == segments_of(share.part.values).original.longest:
+    if share.whole and dictionary.longest == share.part.known.longest:
         return _whole(share.part)
     return cuda_packed.SpellLayout.packed(
         dictionary.values, dictionary.longest, share.part.packed, share.start, share.stop
@@ -164,7 +164,7 @@ def _layout(share: Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Spell
 @kept_with()
 def _whole(part: DictPart) -> cuda_packed.SpellLayout:
     """The layout for all rows of a part whose values have been read."""
-    longest = segments_of(part.values).original.longest or 0
+    longest = part.known.longest or 0
     return cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
 
 

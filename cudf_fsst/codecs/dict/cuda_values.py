@@ -11,12 +11,10 @@ from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes, pinned
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
-from ..node import Node
 from ..text import cuda_read as text_read
-from ..text.segment import Segments
 from . import cuda_packed, cuda_text, few, launch
 from .cuda import read_kernel
-from .part import DictPart
+from .part import DictPart, Known
 
 #: Bytes of values of dictionaries that are in memory at once.
 VALUES_NBYTES = 24 << 20
@@ -24,19 +22,9 @@ VALUES_NBYTES = 24 << 20
 CODES_NBYTES = 24 << 20
 
 
-def know_longest(values: Node, nbytes: int) -> None:
-    """Keep how long the longest of a dictionary's values is, so that nobody has to look."""
-    segments_of(values).original.longest = nbytes
-
-
-def segments_of(node: Node) -> Segments:
-    assert isinstance(node.segments, Segments)
-    return node.segments
-
-
-def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
+def _longest(parts: Sequence[DictPart], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
     """Bytes of the longest of the values of each dictionary: found once, with a wait, and kept with them."""
-    new = [i for i, segments in enumerate(values) if segments.original.longest is None]
+    new = [i for i, part in enumerate(parts) if part.known.longest is None]
     if new:
         there = lane.allocate(8 * len(new))
         lane.zero(there.ptr, there.size)
@@ -49,43 +37,43 @@ def _longest(values: Sequence[Segments], found: Sequence[DeviceStrings], lane: L
         tables.add_jobs(read_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
         tables.launch(lane)
         for i, longest in zip(new, lane.read(there.ptr, len(new), np.int64).tolist(), strict=True):
-            values[i].original.longest = longest
-    return [segments.original.longest or 0 for segments in values]
+            parts[i].known.longest = longest
+    return [part.known.longest or 0 for part in parts]
 
 
 def decoded(parts: Sequence[DictPart], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
     """The values of parts with a dictionary, and what keeps them; a few short ones are decoded once."""
-    values = [segments_of(part.values) for part in parts]
-    new = [i for i, segments in enumerate(values) if segments.original.few is None]
-    found = dict(zip(new, text_read.read([values[i] for i in new], lane=lane) if new else (), strict=True))
+    new = [i for i, part in enumerate(parts) if part.known.few is None]
+    asked = [parts[i].values.segments for i in new]
+    found = dict(zip(new, text_read.read(asked, lane=lane) if new else (), strict=True))
     some = [i for i, one in found.items() if one.rows]
-    sizes = dict(zip(some, _longest([values[i] for i in some], [found[i] for i in some], lane), strict=True))
-    _keep_few([(values[i], found[i], n) for i, n in sizes.items() if is_packed(parts[i])], lane)
+    sizes = dict(zip(some, _longest([parts[i] for i in some], [found[i] for i in some], lane), strict=True))
+    _keep_few([(parts[i].known, found[i], n) for i, n in sizes.items() if is_packed(parts[i])], lane)
     made: list[tuple[cuda_text.Dictionary, Any]] = []
-    for i, segments in enumerate(values):
+    for i, part in enumerate(parts):
         if (one := found.get(i)) is not None:
             there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
             made.append((there, one))
         else:
-            count, known = parts[i].values.rows, segments.original
-            made.append((cuda_text.Dictionary(0, 0, 4, count, known.longest or 0, known.few.image), None))
+            image = None if part.known.few is None else part.known.few.image
+            made.append((cuda_text.Dictionary(0, 0, 4, part.values.rows, part.known.longest or 0, image), None))
     return made
 
 
-def _keep_few(found: Sequence[tuple[Segments, DeviceStrings, int]], lane: Lane) -> None:
+def _keep_few(found: Sequence[tuple[Known, DeviceStrings, int]], lane: Lane) -> None:
     """Keep a few short values with them, in host memory: who wants them again need not decode them."""
     downloads = []
-    for segments, one, longest in found:
+    for known, one, longest in found:
         chars = one.owners[1].size
         if one.rows <= few.MOST and 0 < longest <= few.SHORT and one.offsets_itemsize == 4:
             places = pinned(one.rows + 1, np.int32), pinned(chars, np.uint8)
             lane.download(places[0], one.offsets)
             lane.download(places[1], one.chars)
-            downloads.append((segments, *places))
+            downloads.append((known, *places))
     if downloads:
         lane.synchronize()
-    for segments, offsets, data in downloads:
-        segments.original.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
+    for known, offsets, data in downloads:
+        known.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
 
 
 def values_nbytes(part: DictPart) -> int:
@@ -100,5 +88,5 @@ def is_packed(part: DictPart) -> bool:
 
 def may_be_few(part: DictPart) -> bool:
     """Whether the values may be kept, or are."""
-    longest = segments_of(part.values).original.longest
+    longest = part.known.longest
     return few.may_be(part.values) and (longest is None or 0 < longest <= few.SHORT) and is_packed(part)

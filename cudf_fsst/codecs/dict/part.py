@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..part import Packed, Part
 from . import NAME
 
 if TYPE_CHECKING:  # nodes have parts
     from ..node import Node
+    from .few import Few
+
+
+class Known:
+    """What is found out about the values of a dictionary, and kept in host memory: copies of a part share it."""
+
+    #: Bytes of the longest; None: nobody has looked.
+    longest: int | None = None
+    #: If they are a few short ones, these.
+    few: Few | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Known, ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +40,13 @@ class DictPart(Part):
         Strings, different from each other, in order of first appearance, none null.
     chars : int
         Bytes of its rows' strings.
+    known : Known
     """
 
     indices: Node
     values: Node
     chars: int
+    known: Known = field(default_factory=Known, repr=False)
     # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
     codec: ClassVar[str] = NAME  # type: ignore[misc]
     table: ClassVar[None] = None  # type: ignore[misc]
@@ -69,7 +84,7 @@ class DictPart(Part):
             yield from child.parts
 
     def with_leaves(self, parts: Iterator[Part]) -> DictPart:
-        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars)
+        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, self.known)
 
     @property
     def nbytes(self) -> int:

@@ -16,7 +16,7 @@ from ...device.transfer import Inbox
 from ..cuda_kernels import blocks, get_kernel
 from . import cuda_take, launch
 from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of, reading_of
-from .segment import Segment, Segments
+from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -99,7 +99,9 @@ def validity(segments: Sequence[Segment], *, lane: Lane) -> Any:
     return mask
 
 
-def read_into(segments: Segments, offsets: int, itemsize: int, first_char: int, chars: int, *, lane: Lane) -> None:
+def read_into(
+    segments: Sequence[Segment], offsets: int, itemsize: int, first_char: int, chars: int, *, lane: Lane
+) -> None:
     """Write all rows behind others of a column, but for their validity. Nothing is waited for.
 
     Parameters

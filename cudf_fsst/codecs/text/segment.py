@@ -68,15 +68,6 @@ class Segments(tuple[Segment, ...]):
     copied: Any = None
     #: Of each segment, whether bytes of its rows continue a character of UTF-8; None: nobody has looked.
     continued: tuple[bool, ...] | None = None
-    #: Bytes of the longest row; None: nobody has looked.
-    longest: int | None = None
-    #: Of the few short values of a dictionary, a `cudf_fsst.codecs.dict.few.Few`.
-    few: Any = None
-
-    @property
-    def original(self) -> Segments:
-        """These, or those that they are a copy of: where `longest` and `few` are kept."""
-        return self if self.source is None else self.source
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Segments, (tuple(self),)
