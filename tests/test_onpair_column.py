@@ -178,5 +178,22 @@ def test_on_a_gpu(level: str) -> None:
     rows = np.random.default_rng(1).integers(0, len(host), 500)
     assert column[rows].to_arrow().equals(there.iloc[rows].to_arrow())
     assert column[77:9_000].to_arrow().equals(there[77:9_000].to_arrow())
-    assert column.str.contains("ee", regex=False).to_arrow().equals(there.str.contains("ee", regex=False).to_arrow())
+    value = there.dropna().iloc[3]
+    for one, plain in (
+        (column, there),
+        (cudf_fsst.concat([column, there.fsst.compress(codec="fsst")]), cudf.concat([there, there])),
+    ):
+        for ask in (
+            lambda series: series.str.contains("ee", regex=False),
+            lambda series: series.str.contains(" ", regex=False),
+            lambda series: series.str.startswith("f"),
+            lambda series: series.str.endswith("s"),
+            lambda series: series.str.like("%a%e%"),
+            lambda series: series.str.count("e"),
+            lambda series: series.str.find("e"),
+            lambda series: series.str.len(),
+            lambda series: series == value,
+            lambda series: series.isin([value, "ee"]),
+        ):
+            assert ask(one).to_arrow().equals(ask(plain).to_arrow())
     assert cudf_fsst.train(there, codec="onpair", level=level) == cudf_fsst.train(host, codec="onpair", level=level)
