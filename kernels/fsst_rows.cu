@@ -128,7 +128,7 @@ struct Row {
       behind += size;
     }
     left = size - (length - behind);
-    return behind < length ? u32(automaton.restarts[8 * code + behind - 1]) << 8 : 0;
+    return behind < length ? (automaton.restarts[8 * code + behind - 1] & RESTART_STATE) << 8 : 0;
   }
 };
 

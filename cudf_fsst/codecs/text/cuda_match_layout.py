@@ -26,6 +26,8 @@ _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 _TABLES_MAX = 65535
 #: Bytes of a word of a `Machine`.
 _WORD = 8
+#: Bytes of planes that a round fills, if it has more than a segment: what lies in the L2 when rows look at it.
+ROUND_NBYTES = 32 << 20
 #: What else a call allocates: small things, and what alignment takes.
 SPARE = 16 << 10
 
@@ -167,7 +169,7 @@ class MatchLayout:
         groups, begin, used, seen = [], 0, 0, set[int]()
         for i, (table, need) in enumerate(zip(self.view["table"].tolist(), needs, strict=True)):
             more = need + (0 if table in seen else automata)
-            if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
+            if i > begin and (used + more > min(room, ROUND_NBYTES) or len(seen) == _TABLES_MAX):
                 groups.append(slice(begin, i))
                 begin, used, seen, more = i, 0, set(), need + automata
             if more > room:
