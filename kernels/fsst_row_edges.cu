@@ -183,7 +183,7 @@ struct Automaton {
 
 // What a row is that begins and ends in a code's symbol.
 __device__ __forceinline__ u32 inside_symbol(const SegmentView& s, const u32* entries, u32 states, u32 code, u32 behind,
-                                          u32 size) {
+                                             u32 size) {
   const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(s.table);
   u64 symbol = table.entries[code];
   split_entry(symbol, table.is_eight(code));
@@ -399,7 +399,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
 // what a row of no bytes is before. shared memory: 2048 bytes, the automaton and its restarts, if they are there, then a warp
 // 4 * START_WORDS + 192 * TILE_NOTES + codes_capacity + RUN_ON_NBYTES + 16 bytes. codes_capacity >= TILE + 16, a multiple of 16.
 #define ROWS(name, staged_automaton)                                                                       \
-  extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                  \
+  extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                \
       name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,  \
            u64 automata, u64 restarts, u32 states, u32 codes_capacity, u32 pieces, u8* answers) {          \
     answer_rows<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states, \

@@ -115,7 +115,9 @@ def test_lengths_without_a_sum(gpu: Gpu, rng: np.random.Generator) -> None:
     found = answers(gpu, there, machine)
     wanted = np.array([machine.verdict(row[:20]) for row in rows])
     unknown = np.flatnonzero(found == UNDECIDED)
-    assert 1 < unknown.size <= ROW_BLOCK and (np.diff(unknown) == 1).all() and ROW_BLOCK + 7 in unknown
+    assert 1 < unknown.size <= ROW_BLOCK
+    assert (np.diff(unknown) == 1).all()
+    assert ROW_BLOCK + 7 in unknown
     np.testing.assert_array_equal(np.delete(found, unknown), np.delete(wanted, unknown))
 
 
