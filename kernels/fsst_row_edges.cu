@@ -63,15 +63,15 @@ __device__ __forceinline__ u32 length_entry(const DecodeTable& table, u32 entry)
   return length | (entry == 255 ? 256 : 0) | (entry > 255 || length == 0 ? NO_SYMBOL : 0);
 }
 
-// Notes of a word: codes that began before (10 bits), how far before the word the last of them did (4 bits), the mark.
+// Notes of 32 characters: where codes begin, a bit each; and the codes that began before (10 bits), how far before the last of them did
+// (4 bits), the mark.
 #define NOTED_CODES 0x3ffu
 #define NOTED_BACK_SHIFT 10
 #define NOTED_MARK 0x8000u
 
 // The notes of a tile, as its lane writes them.
 struct Notes {
-  u32* bits;
-  u16* words;
+  uint2* words;
   u32 position, set, mark, word;  // behind the codes so far; of the word under way
 
   // `count` codes of `four`, the first of which is number `index`, go by; `entry` is that of the code before.
@@ -91,9 +91,7 @@ struct Notes {
     set |= low;
     mark |= odd;
     if ((position ^ after) >= 32) {
-      const u32 w = position / 32;
-      bits[w] = set;
-      words[w] = u16(word | (mark != 0 ? NOTED_MARK : 0));
+      words[min(position / 32, u32(TILE_NOTES - 1))] = make_uint2(set, word | (mark != 0 ? NOTED_MARK : 0));
       u32 begun = index + __popc(low);
       if (odd != 0) {
 #pragma unroll
@@ -108,24 +106,22 @@ struct Notes {
   }
 };
 
-// Writes the notes of a tile whose `count` codes begin at byte `at` of the staged ones; returns how many characters they stand for, TILE
-// at the most if they are whole.
-__device__ __forceinline__ u32 note_codes(const CodeLengths& lengths, const u32* staged, u32 at, u32 count, u32* bits,
-                                          u16* words) {
-  Notes notes = {bits, words, 0, 0, 0, 0};
+// Writes the notes of a tile whose `count` codes begin at byte `at` of the staged ones; returns how many characters they stand for.
+__device__ __forceinline__ u32 note_codes(const CodeLengths& lengths, const u32* staged, u32 at, u32 count,
+                                          uint2* words) {
+  Notes notes = {words, 0, 0, 0, 0};
   const u32* next = staged + at / 4;
   const u32 shift = 8 * (at & 3);
   u32 previous = *next, entry = 0, index = 0;
-  for (; index + 4 <= count && notes.position < TILE; index += 4) {
+  for (; index + 4 <= count; index += 4) {
     const u32 following = *++next;
     notes.pass<true>(lengths, __funnelshift_r(previous, following, shift), index, 4, entry);
     previous = following;
   }
-  if (index < count && notes.position < TILE)
+  if (index < count)
     notes.pass<false>(lengths, __funnelshift_r(previous, *++next, shift), index, count - index, entry);
-  const u32 last = min(notes.position / 32, u32(TILE_NOTES - 1));
-  bits[last] = notes.set;
-  words[last] = u16(notes.word | (notes.mark != 0 ? NOTED_MARK : 0));
+  words[min(notes.position / 32, u32(TILE_NOTES - 1))] =
+      make_uint2(notes.set, notes.word | (notes.mark != 0 ? NOTED_MARK : 0));
   return notes.position;
 }
 
@@ -135,15 +131,11 @@ struct Codes {
   u32 staged;
   u64 address;
 
-  __device__ __forceinline__ u32 four(const SegmentView& s, u32 at) const {
-    u32 low, high;
-    if (at + 4 <= staged) {
-      low = words[at / 4], high = words[at / 4 + 1];
-    } else {
-      const u64 word = (address + at) / 4 * 4, end = s.codes + s.codes_nbytes;
-      low = load_word(word, 0, end), high = load_word(word + 4, 0, end);
-    }
-    return __funnelshift_r(low, high, 8 * (at & 3));
+  // The word in which byte `at` lies, and the next one: at least five bytes from `at` on.
+  __device__ __forceinline__ uint2 two(const SegmentView& s, u32 at) const {
+    if (at + 5 <= staged) return make_uint2(words[at / 4], words[at / 4 + 1]);
+    const u64 word = (address + at) / 4 * 4, end = s.codes + s.codes_nbytes;
+    return make_uint2(load_word(word, 0, end), load_word(word + 4, 0, end));
   }
   // Of those that are staged.
   __device__ __forceinline__ u32 one(u32 at) const { return reinterpret_cast<const u8*>(words)[at]; }
@@ -157,11 +149,12 @@ struct Place {
 
 // Where character `at` of a tile is, whose `count` codes begin at byte `start` of the staged ones.
 __device__ __forceinline__ Place find_place(const CodeLengths& lengths, const Codes& codes, u32 start, u32 count,
-                                            const u32* bits, const u16* words, u32 at) {
-  const u32 word = bits[at / 32], noted = words[at / 32], in_word = at % 32, begun = noted & NOTED_CODES;
-  const u32 upto = word & ~0u >> (31 - in_word);
-  if (upto == 0) return {begun - 1, in_word + (noted >> NOTED_BACK_SHIFT & 15)};
-  if ((noted & NOTED_MARK) == 0) return {begun + __popc(upto) - 1, in_word - (31 - __clz(int(upto)))};
+                                            const uint2* words, u32 at) {
+  const uint2 two = words[at / 32];
+  const u32 word = two.x, noted = two.y, in_word = at % 32, begun = noted & NOTED_CODES;
+  const u32 upto = word << (31 - in_word);  // the bit of the character is the highest
+  if (upto == 0 || (noted & NOTED_MARK) == 0)
+    return {begun + __popc(upto) - 1, upto == 0 ? in_word + (noted >> NOTED_BACK_SHIFT & 15) : u32(__clz(int(upto)))};
   u32 entry = 0, index = begun, position = at - in_word + __ffs(int(word)) - 1;
   for (; index < count; ++index) {
     const u32 next = lengths.at(entry, codes.one(start + index), 0), length = length_of(next);
@@ -200,28 +193,19 @@ __device__ __forceinline__ u32 answer_row(const Automaton& automaton, const Code
                                           u32 begin, u32 size, u32 chars) {
   const u32* const entries = automaton.entries;
   const u32 raw_place = automaton.states << 8;
-  u32 place = 0, left = size, four = codes.four(s, at);
+  const uint2 two = codes.two(s, at);
+  u32 place = 0, left = size, shift = 8 * (at & 3);
   if (behind > 0) {
-    const u32 code = four & 255, length = length_of(lengths.at(0, code, 0));
+    const u32 code = __funnelshift_r(two.x, two.y, shift) & 255, length = length_of(lengths.at(0, code, 0));
     if (behind >= length) return NO_ANSWER;
     if (behind + size <= length) return inside_symbol(s, entries, automaton.states, code, behind, size);
     const u32 restart = automaton.restarts[8 * code + behind - 1];
     if ((restart & RESTART_DECIDED) != 0) return restart >> RESTART_VERDICT_SHIFT & 3;
-    place = (restart & RESTART_STATE) << 8, left -= length - behind, ++at, --count;
-    four = codes.four(s, at);
+    place = (restart & RESTART_STATE) << 8, left -= length - behind, ++at, --count, shift += 8;
   }
+  u32 four = __funnelshift_rc(two.x, two.y, shift);
   u32 base = raw ? raw_place : 0, end = min(u32(TILE), chars) - begin;  // bytes of the row to the end of the tile
   for (;;) {
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-      if (count == 0) break;
-      const u32 entry = entries[base + (place | (four >> (8 * i) & 255))], length = entry >> LENGTH_SHIFT;
-      if (length >= left) return verdict_of(entry, left);
-      if ((entry & DECIDED) != 0) return verdict_of(entry, length);
-      left -= length;
-      place = entry & STATE_PLACE;
-      ++at, --count;
-    }
     if (count == 0) {
       ++tile;
       const u64 first = u64(tile) * TILE, all_chars = s.chars;
@@ -232,7 +216,29 @@ __device__ __forceinline__ u32 answer_row(const Automaton& automaton, const Code
       base = count == more ? raw_place : 0;
       end += more;
     }
-    four = codes.four(s, at);
+    // A row that has been decided stays so: without branches, as lanes do not agree on where they have decided.
+    u32 entry[4], sum[4], before = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+      entry[i] = entries[base + ((i == 0 ? place : entry[i - 1] & STATE_PLACE) | (four >> (8 * i) & 255))];
+      sum[i] = before += entry[i] >> LENGTH_SHIFT;
+    }
+    const bool whole = count >= 4;  // else one code of them
+    const u32 taken = whole ? 4 : 1, all = whole ? sum[3] : sum[0], last = whole ? entry[3] : entry[0];
+    if (all >= left) {
+      u32 ends = entry[0];
+      before = 0;
+#pragma unroll
+      for (u32 i = 1; i < 4; ++i)
+        if (sum[i - 1] < left) ends = entry[i], before = sum[i - 1];
+      return verdict_of(ends, left - before);
+    }
+    if ((last & DECIDED) != 0) return verdict_of(last, last >> LENGTH_SHIFT);
+    left -= all;
+    place = last & STATE_PLACE;
+    at += taken, count -= taken;
+    const uint2 next = codes.two(s, at);
+    four = __funnelshift_r(next.x, next.y, 8 * (at & 3));
   }
 }
 
@@ -294,11 +300,10 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
   const Automaton automaton = {staged_automaton ? tables : stored,
                                reinterpret_cast<const u16*>(staged_automaton ? tables + entry_words : restarts),
                                states};
-  const u32 note_words = 48 * TILE_NOTES, codes_words = (codes_capacity + RUN_ON_NBYTES + 16) / 4;
+  const u32 note_words = 64 * TILE_NOTES, codes_words = (codes_capacity + RUN_ON_NBYTES + 16) / 4;
   u32* const starts = tables + (staged_automaton ? words : 0) + warp * (START_WORDS + note_words + codes_words);
-  u32* const bits = starts + START_WORDS;
-  u16* const noted = reinterpret_cast<u16*>(bits + 32 * TILE_NOTES);
-  u32* const codes_at = bits + note_words;
+  uint2* const notes = reinterpret_cast<uint2*>(starts + START_WORDS);
+  u32* const codes_at = starts + START_WORDS + note_words;
   __syncthreads();
 
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE, row_blocks = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -348,7 +353,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
       const u32 at = u32(start - origin);
       bool right = fits;
       if (fits && length < n)
-        right = note_codes(lengths, codes_at, at, length, bits + lane * TILE_NOTES, noted + lane * TILE_NOTES) == n;
+        right = note_codes(lengths, codes_at, at, length, notes + lane * TILE_NOTES) == n;
       // What lanes ask of a tile: where its codes begin, how many there are, whether they are raw, whether it is answered for.
       const u32 about = at | length << 16 | (length == n ? 1u << 27 : 0) | (right ? 1u << 28 : 0);
       __syncwarp();
@@ -376,8 +381,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
             const bool raw = (its >> 27 & 1) != 0;
             Place place = {in_tile, 0};
             if (!raw)
-              place = find_place(lengths, staged, its_at, its_count, bits + own * TILE_NOTES, noted + own * TILE_NOTES,
-                                 in_tile);
+              place = find_place(lengths, staged, its_at, its_count, notes + own * TILE_NOTES, in_tile);
             answer = NO_ANSWER;
             if (place.code < its_count)
               answer = answer_row(automaton, lengths, s, staged, u32(first_tile) + own, its_at + place.code,
@@ -397,7 +401,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
 // one block of tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or none where
 // the next one begins there too. automata, restarts: addresses of what fsst_rows_lift made; answers: a byte for each row of the column,
 // what a row of no bytes is before. shared memory: 2048 bytes, the automaton and its restarts, if they are there, then a warp
-// 4 * START_WORDS + 192 * TILE_NOTES + codes_capacity + RUN_ON_NBYTES + 16 bytes. codes_capacity >= TILE + 16, a multiple of 16.
+// 4 * START_WORDS + 256 * TILE_NOTES + codes_capacity + RUN_ON_NBYTES + 16 bytes. codes_capacity >= TILE + 16, a multiple of 16.
 #define ROWS(name, staged_automaton)                                                                       \
   extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                \
       name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,  \

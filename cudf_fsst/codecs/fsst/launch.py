@@ -572,7 +572,7 @@ def rows_shape(
     lengths, notes, most_warps, most_resident = 0, 0, _ROWS_WARPS_MAX, _ROWS_RESIDENT
     if early:
         most_warps, most_resident = _EDGES_WARPS_MAX, _EDGES_RESIDENT
-        lengths, notes = _LENGTHS_NBYTES, 4 * align(ROW_BLOCK + ROW_BLOCK // 32 + 1, 4) + 192 * (tile_size // 32 + 1)
+        lengths, notes = _LENGTHS_NBYTES, 4 * align(ROW_BLOCK + ROW_BLOCK // 32 + 1, 4) + 256 * (tile_size // 32 + 1)
     while codes_capacity >= tile_size + 16:
         warp = codes_capacity + text.RUN_ON_NBYTES + 16 + notes
         found = []
