@@ -118,8 +118,7 @@ __device__ __forceinline__ u32 note_codes(const CodeLengths& lengths, const u32*
     notes.pass<true>(lengths, __funnelshift_r(previous, following, shift), index, 4, entry);
     previous = following;
   }
-  if (index < count)
-    notes.pass<false>(lengths, __funnelshift_r(previous, *++next, shift), index, count - index, entry);
+  if (index < count) notes.pass<false>(lengths, __funnelshift_r(previous, *++next, shift), index, count - index, entry);
   words[min(notes.position / 32, u32(TILE_NOTES - 1))] =
       make_uint2(notes.set, notes.word | (notes.mark != 0 ? NOTED_MARK : 0));
   return notes.position;
@@ -352,8 +351,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
       const Codes staged = {codes_at, u32(end - origin), codes + origin};
       const u32 at = u32(start - origin);
       bool right = fits;
-      if (fits && length < n)
-        right = note_codes(lengths, codes_at, at, length, notes + lane * TILE_NOTES) == n;
+      if (fits && length < n) right = note_codes(lengths, codes_at, at, length, notes + lane * TILE_NOTES) == n;
       // What lanes ask of a tile: where its codes begin, how many there are, whether they are raw, whether it is answered for.
       const u32 about = at | length << 16 | (length == n ? 1u << 27 : 0) | (right ? 1u << 28 : 0);
       __syncwarp();
@@ -380,8 +378,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
             const u32 in_tile = u32(from) % TILE, its_at = its & 0xffff, its_count = its >> 16 & 0x7ff;
             const bool raw = (its >> 27 & 1) != 0;
             Place place = {in_tile, 0};
-            if (!raw)
-              place = find_place(lengths, staged, its_at, its_count, notes + own * TILE_NOTES, in_tile);
+            if (!raw) place = find_place(lengths, staged, its_at, its_count, notes + own * TILE_NOTES, in_tile);
             answer = NO_ANSWER;
             if (place.code < its_count)
               answer = answer_row(automaton, lengths, s, staged, u32(first_tile) + own, its_at + place.code,
