@@ -56,7 +56,7 @@ struct CodeLengths {
 #endif
   }
 };
-__device__ __forceinline__ u32 length_of(u32 entry) { return entry & 15; }
+__device__ __forceinline__ u32 code_length(u32 entry) { return entry & 15; }
 
 __device__ __forceinline__ u32 length_entry(const DecodeTable& table, u32 entry) {
   const u32 length = table.bits_of(entry) / 8;
@@ -96,7 +96,7 @@ struct Notes {
       if (odd != 0) {
 #pragma unroll
         for (u32 i = 0; i < 4; ++i)
-          if (length_of(its[i]) > 0 && shift + (before[i] & 31) < 32) begun = index + i + 1;
+          if (code_length(its[i]) > 0 && shift + (before[i] & 31) < 32) begun = index + i + 1;
       }
       word = (begun & NOTED_CODES) | (u32(__clz(int(low))) + 1) << NOTED_BACK_SHIFT;
       set = __funnelshift_l(found, 0, shift);
@@ -125,7 +125,7 @@ __device__ __forceinline__ u32 note_codes(const CodeLengths& lengths, const u32*
 }
 
 // Codes of a segment from a byte on: the first `staged` of them in shared memory.
-struct Codes {
+struct EdgeCodes {
   const u32* words;
   u32 staged;
   u64 address;
@@ -147,7 +147,7 @@ struct Place {
 };
 
 // Where character `at` of a tile is, whose `count` codes begin at byte `start` of the staged ones.
-__device__ __forceinline__ Place find_place(const CodeLengths& lengths, const Codes& codes, u32 start, u32 count,
+__device__ __forceinline__ Place find_place(const CodeLengths& lengths, const EdgeCodes& codes, u32 start, u32 count,
                                             const uint2* words, u32 at) {
   const uint2 two = words[at / 32];
   const u32 word = two.x, noted = two.y, in_word = at % 32, begun = noted & NOTED_CODES;
@@ -156,20 +156,13 @@ __device__ __forceinline__ Place find_place(const CodeLengths& lengths, const Co
     return {begun + __popc(upto) - 1, upto == 0 ? in_word + (noted >> NOTED_BACK_SHIFT & 15) : u32(__clz(int(upto)))};
   u32 entry = 0, index = begun, position = at - in_word + __ffs(int(word)) - 1;
   for (; index < count; ++index) {
-    const u32 next = lengths.at(entry, codes.one(start + index), 0), length = length_of(next);
+    const u32 next = lengths.at(entry, codes.one(start + index), 0), length = code_length(next);
     if (position + length > at) break;
     position += length;
     entry = next;
   }
   return {index - (entry >> 8 & 1), at - position};
 }
-
-// An automaton and what belongs to it.
-struct Automaton {
-  const u32* entries;
-  const u16* restarts;
-  u32 states;
-};
 
 #define NO_ANSWER 3u
 
@@ -188,14 +181,14 @@ __device__ __forceinline__ u32 inside_symbol(const SegmentView& s, const u32* en
 // What a row of `size` bytes is that begins at character `begin` of a tile, behind `behind` bytes of the symbol of the code at byte `at` of
 // the staged ones, which `count` - 1 more of the tile follow. The segment has `chars` characters from the tile on.
 __device__ __forceinline__ u32 answer_row(const Automaton& automaton, const CodeLengths& lengths, const SegmentView& s,
-                                          const Codes& codes, u32 tile, u32 at, u32 count, bool raw, u32 behind,
+                                          const EdgeCodes& codes, u32 tile, u32 at, u32 count, bool raw, u32 behind,
                                           u32 begin, u32 size, u32 chars) {
   const u32* const entries = automaton.entries;
   const u32 raw_place = automaton.states << 8;
   const uint2 two = codes.two(s, at);
   u32 place = 0, left = size, shift = 8 * (at & 3);
   if (behind > 0) {
-    const u32 code = __funnelshift_r(two.x, two.y, shift) & 255, length = length_of(lengths.at(0, code, 0));
+    const u32 code = __funnelshift_r(two.x, two.y, shift) & 255, length = code_length(lengths.at(0, code, 0));
     if (behind >= length) return NO_ANSWER;
     if (behind + size <= length) return inside_symbol(s, entries, automaton.states, code, behind, size);
     const u32 restart = automaton.restarts[8 * code + behind - 1];
@@ -242,7 +235,7 @@ __device__ __forceinline__ u32 answer_row(const Automaton& automaton, const Code
 }
 
 // Rows of a segment from one block to another, in order.
-struct Rows {
+struct EdgeRows {
   u32* starts;  // of the block's rows, counted from that of the first
   u64 block_start, block, last;
   u32 next, here;  // the next row of the block, and how many it has
@@ -276,7 +269,7 @@ struct Rows {
 
 // staged_automaton: it fits shared memory.
 template <bool staged_automaton>
-__device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segments,
+__device__ __forceinline__ void answer_row_edges(const SegmentView* __restrict__ segments,
                                             const RowsView* __restrict__ views, const u32* __restrict__ first_units,
                                             u32 segment_count, u64 automata, u64 all_restarts, u32 states,
                                             u32 codes_capacity, u32 pieces, u8* answers) {
@@ -322,7 +315,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
     return warp_last_that(u64(0), row_blocks, [&](u64 b) { return __ldg(row_starts + b) < at; });
   };
   const u64 warp_begin = first_tile * TILE;
-  Rows rows = {starts, 0, block_before(warp_begin), block_before(min(warp_begin + u64(32 * TILE) * pieces, chars)),
+  EdgeRows rows = {starts, 0, block_before(warp_begin), block_before(min(warp_begin + u64(32 * TILE) * pieces, chars)),
                0,      0};
   rows.load(s, mine);
   rows.seek(warp_begin);
@@ -348,7 +341,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
       // The next ones are needed soon.
       if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
       __syncwarp();
-      const Codes staged = {codes_at, u32(end - origin), codes + origin};
+      const EdgeCodes staged = {codes_at, u32(end - origin), codes + origin};
       const u32 at = u32(start - origin);
       bool right = fits;
       if (fits && length < n) right = note_codes(lengths, codes_at, at, length, notes + lane * TILE_NOTES) == n;
@@ -403,7 +396,7 @@ __device__ __forceinline__ void answer_rows(const SegmentView* __restrict__ segm
   extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                \
       name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,  \
            u64 automata, u64 restarts, u32 states, u32 codes_capacity, u32 pieces, u8* answers) {          \
-    answer_rows<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states, \
+    answer_row_edges<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states, \
                                   codes_capacity, pieces, answers);                                        \
   }
 ROWS(fsst_row_edges, true)

@@ -70,13 +70,6 @@ struct Rows {
   }
 };
 
-// An automaton and what belongs to it.
-struct Automaton {
-  const u32* entries;
-  const u16* restarts;
-  u32 states;
-};
-
 // Codes of a segment from a byte on: the first `staged` of them in shared memory.
 struct Codes {
   const u32* words;

@@ -25,6 +25,13 @@ struct RowsView {
   u64 automaton;   // number of the automaton of its symbol table
 };
 
+// An automaton and what belongs to it.
+struct Automaton {
+  const u32* entries;
+  const u16* restarts;
+  u32 states;
+};
+
 // What a row is that ends behind byte `place` (1 to 8) of an entry's symbol: 0 no, 1 yes, 2 undecided.
 __device__ __forceinline__ u32 verdict_of(u32 entry, u32 place) {
   return (entry >> (place - 1) & 1) | (entry >> (UNDECIDED_SHIFT - 1 + place) & 1) << 1;
