@@ -270,9 +270,10 @@ struct EdgeRows {
 // staged_automaton: it fits shared memory.
 template <bool staged_automaton>
 __device__ __forceinline__ void answer_row_edges(const SegmentView* __restrict__ segments,
-                                            const RowsView* __restrict__ views, const u32* __restrict__ first_units,
-                                            u32 segment_count, u64 automata, u64 all_restarts, u32 states,
-                                            u32 codes_capacity, u32 pieces, u8* answers) {
+                                                 const RowsView* __restrict__ views,
+                                                 const u32* __restrict__ first_units, u32 segment_count, u64 automata,
+                                                 u64 all_restarts, u32 states, u32 codes_capacity, u32 pieces,
+                                                 u8* answers) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -316,7 +317,7 @@ __device__ __forceinline__ void answer_row_edges(const SegmentView* __restrict__
   };
   const u64 warp_begin = first_tile * TILE;
   EdgeRows rows = {starts, 0, block_before(warp_begin), block_before(min(warp_begin + u64(32 * TILE) * pieces, chars)),
-               0,      0};
+                   0,      0};
   rows.load(s, mine);
   rows.seek(warp_begin);
 
@@ -392,12 +393,12 @@ __device__ __forceinline__ void answer_row_edges(const SegmentView* __restrict__
 // the next one begins there too. automata, restarts: addresses of what fsst_rows_lift made; answers: a byte for each row of the column,
 // what a row of no bytes is before. shared memory: 2048 bytes, the automaton and its restarts, if they are there, then a warp
 // 4 * START_WORDS + 256 * TILE_NOTES + codes_capacity + RUN_ON_NBYTES + 16 bytes. codes_capacity >= TILE + 16, a multiple of 16.
-#define ROWS(name, staged_automaton)                                                                       \
-  extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                \
-      name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,  \
-           u64 automata, u64 restarts, u32 states, u32 codes_capacity, u32 pieces, u8* answers) {          \
+#define ROWS(name, staged_automaton)                                                                            \
+  extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)                                     \
+      name(const SegmentView* segments, const RowsView* views, const u32* first_units, u32 segment_count,       \
+           u64 automata, u64 restarts, u32 states, u32 codes_capacity, u32 pieces, u8* answers) {               \
     answer_row_edges<staged_automaton>(segments, views, first_units, segment_count, automata, restarts, states, \
-                                  codes_capacity, pieces, answers);                                        \
+                                       codes_capacity, pieces, answers);                                        \
   }
 ROWS(fsst_row_edges, true)
 ROWS(fsst_row_edges_large, false)
