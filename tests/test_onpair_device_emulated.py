@@ -143,8 +143,7 @@ def test_the_smallest_is_chosen(gpu: Gpu) -> None:
         nodes = device.compress(there, lane=lane)
     for node, other in zip(nodes, expected, strict=True):
         assert (node.codec, node.rows, node.null_count) == (other.codec, other.rows, other.null_count)
-        strings, others = (one.children[0] if one.children else one for one in (node, other))
-        for segment, same_one in zip(gpu.cuda.to_host(list(strings.segments)), others.segments, strict=True):
+        for segment, same_one in zip(gpu.cuda.to_host(list(node.texts)), other.texts, strict=True):
             assert segment.table == same_one.table
             assert segment.meta.tobytes() == same_one.meta.tobytes()
             assert segment.codes.tobytes() == same_one.codes.tobytes()

@@ -27,7 +27,7 @@ _MOST_KEPT = 1 << 16
 _kept: Kept[Node, tuple[list[Any], Any]] = Kept()
 
 
-class _Run(NamedTuple):
+class _RunValues(NamedTuple):
     """Rows of which some are alike.
 
     Attributes
@@ -173,25 +173,25 @@ def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: b
         return column._out(backend.interop.counted(values, counts, **options))
 
 
-def _runs(column: ColumnSource) -> list[_Run]:
+def _runs(column: ColumnSource) -> list[_RunValues]:
     """What a column of strings consists of; none unless some of it has a dictionary."""
     backend = column._backend
-    found: list[_Run] = []
+    found: list[_RunValues] = []
     first = 0
     with backend.current():
         for run in column._content.node.runs if column._content.node.coded else ():
             if isinstance(run, Node):
                 series = column._unlabelled(first, first + run.rows)
                 codes, values = backend.interop.factorized(series)
-                found.append(_Run(first, run, values, codes))
+                found.append(_RunValues(first, run, values, codes))
             else:
                 (values,) = backend.read([run.values])
-                found.append(_Run(first, run, column._series_of(values), None))
+                found.append(_RunValues(first, run, column._series_of(values), None))
             first += run.rows
     return found
 
 
-def _codes(column: ColumnSource, run: _Run) -> Iterator[tuple[int, Any, Any]]:
+def _codes(column: ColumnSource, run: _RunValues) -> Iterator[tuple[int, Any, Any]]:
     """Codes of a run's rows, some at a time: their first row, and which of them are not missing, or None."""
     backend, rows = column._backend, run.of.rows
     if isinstance(run.of, Node):
@@ -205,7 +205,7 @@ def _codes(column: ColumnSource, run: _Run) -> Iterator[tuple[int, Any, Any]]:
         yield run.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
 
 
-def _together(column: ColumnSource, runs: list[_Run], *, missing: bool = False) -> Any:
+def _together(column: ColumnSource, runs: list[_RunValues], *, missing: bool = False) -> Any:
     """Distinct values of all runs, one after another; with the first missing value where that is."""
     interop = column._backend.interop
     at = _first_missing(column) if missing and column.null_count else -1
