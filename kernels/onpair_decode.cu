@@ -16,6 +16,12 @@
 #include "text_tiles.cuh"
 
 #define GROUP 8
+// Blocks of a multiprocessor: two have room with tables of 11 bits where there are 228 KB of shared memory.
+#if STAGED && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+#define BLOCKS 2
+#else
+#define BLOCKS 1
+#endif
 #define ROOM_NBYTES (32 * GROUP * 16 + 32)  // of a warp: all symbols of 32 groups, and what is left over from before
 
 // The lane's 12 bytes from `address` on, as far as they lie before `end`.
@@ -56,27 +62,33 @@ __device__ __forceinline__ void write_out(const u8* room, u8* to, u32 at, u32 nb
   }
 }
 
+__device__ __forceinline__ u32 length_of_entry(const uint4* entries, u32 first_full, u32 code) {
+  return code >= first_full ? 16 : entries[code].w >> 27;
+}
+
+// Bytes of a code's symbol; `of_codes` has those of all codes, if STAGED.
+__device__ __forceinline__ u32 length_of(const uint4* entries, const u8* of_codes, u32 first_full, u32 code) {
+  if (STAGED) return of_codes[code];
+  return length_of_entry(entries, first_full, code);
+}
+
 // Decodes 32 groups to the room, behind `held` bytes that are there already; returns the bytes that are there then. `carry`: of the
 // last bytes, those in a word that is not complete. `last`: nothing follows, so that word is written, too.
-__device__ __forceinline__ u32 decode_groups(const uint4* entries, u32 first_full, u8* room, u32 held, u64& carry,
-                                             u32 words[3], u32 bits, u32 count, bool last) {
+__device__ __forceinline__ u32 decode_groups(const uint4* entries, const u8* of_codes, u32 first_full, u8* room,
+                                             u32 held, u64& carry, const u32 words[3], u32 bits, u32 count, bool last) {
   const u32 lane = lane_id();
-  // Entries as they are; of those that `fulls` says, all 16 bytes are the symbol's. What follows from them is found twice: kept, it would
-  // take more registers than there are.
-  uint4 found[GROUP];
-  u32 sum = 0, fulls = 0;
+  // Lengths first, of a byte each; entries when they are appended: kept, they would take half of the registers.
+  u32 lengths[GROUP / 4] = {0, 0}, sum = 0;
   const u32 mask = (1u << bits) - 1;
+  u32 w0 = words[0], w1 = words[1], w2 = words[2];
 #pragma unroll
   for (u32 k = 0; k < GROUP; ++k) {
-    const u32 code = words[0] & mask;
-    words[0] = __funnelshift_r(words[0], words[1], bits);
-    words[1] = __funnelshift_r(words[1], words[2], bits);
-    words[2] >>= bits;
-    found[k] = entries[code];
-    const bool full = code >= first_full && k < count;
-    if (k >= count) found[k] = make_uint4(0, 0, 0, 0);
-    fulls |= u32(full) << k;
-    sum += full ? 128 : found[k].w >> 24;
+    const u32 length = k < count ? length_of(entries, of_codes, first_full, w0 & mask) : 0;
+    w0 = __funnelshift_r(w0, w1, bits);
+    w1 = __funnelshift_r(w1, w2, bits);
+    w2 >>= bits;
+    lengths[k / 4] |= length << (8 * (k % 4));
+    sum += 8 * length;
   }
   const u32 inclusive = warp_inclusive_sum(sum);
   const u32 total = held + __shfl_sync(ALL_LANES, inclusive, 31) / 8;
@@ -85,12 +97,17 @@ __device__ __forceinline__ u32 decode_groups(const uint4* entries, u32 first_ful
   u64* out = first;
   u32 fill = at & 63;
   u64 pending = 0, head = 0;
+  w0 = words[0], w1 = words[1], w2 = words[2];
 #pragma unroll
   for (u32 k = 0; k < GROUP; ++k) {
-    const bool full = (fulls >> k & 1) != 0;
-    const u64 low = u64(found[k].y) << 32 | found[k].x,
-              high = u64(full ? found[k].w : found[k].w & 0xffffff) << 32 | found[k].z;
-    const u32 end = fill + (full ? 128 : found[k].w >> 24);
+    const u32 length = lengths[k / 4] >> (8 * (k % 4)) & 255;
+    const uint4 entry = entries[w0 & mask];
+    w0 = __funnelshift_r(w0, w1, bits);
+    w1 = __funnelshift_r(w1, w2, bits);
+    w2 >>= bits;
+    u64 low = u64(entry.y) << 32 | entry.x, high = u64(length == 16 ? entry.w : entry.w & 0xffffff) << 32 | entry.z;
+    if (length == 0) low = high = 0;
+    const u32 end = fill + 8 * length;
     const u64 a = pending | low << fill, b = shift_right(low, 64 - fill) | high << fill;
     if (end >= 64) {
       if (out == first)
@@ -123,19 +140,26 @@ __device__ __forceinline__ u32 decode_groups(const uint4* entries, u32 first_ful
 }
 
 // block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as fsst_decode's. shared memory: if STAGED
-// room for the largest table, table_nbytes (else 0), then ROOM_NBYTES a warp.
-extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
+// room for the largest table and the lengths of its symbols, table_nbytes (else 0), then ROOM_NBYTES a warp.
+extern "C" __global__ void __launch_bounds__(DECODE_THREADS, BLOCKS)
     onpair_decode(const SegmentView* __restrict__ segments, const u32* __restrict__ first_units, u32 segment_count,
                   u32 table_nbytes, u32 pieces) {
   DYNAMIC_SHARED(uint4, shared_memory);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
   const OnpairTable* table = reinterpret_cast<const OnpairTable*>(s.table);
+  const u8* of_codes = nullptr;
   if (STAGED) {
     const uint4* from = reinterpret_cast<const uint4*>(table);
     const u32 nbytes = min(table->nbytes, table_nbytes);
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x) shared_memory[i] = __ldg(from + i);
     table = reinterpret_cast<const OnpairTable*>(shared_memory);
+    __syncthreads();
+    u8* const lengths = reinterpret_cast<u8*>(shared_memory) + nbytes;
+    const u32 codes = min(table->codes, min(nbytes / 16, table_nbytes - nbytes));
+    for (u32 i = threadIdx.x; i < codes; i += blockDim.x)
+      lengths[i] = u8(length_of_entry(reinterpret_cast<const uint4*>(table + 1), table->first_full, i));
+    of_codes = lengths;
   }
   __syncthreads();
   const uint4* const entries = reinterpret_cast<const uint4*>(table + 1);
@@ -199,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_THREADS, 2)
       count = base + lane < t.groups ? min(count, u32(GROUP)) : 0;
       load_codes(codes + start + number * bits, codes + most, words);
       const bool last = base + 32 >= t.groups;
-      const u32 total = decode_groups(entries, first_full, room, held, carry, words, bits, count, last);
+      const u32 total = decode_groups(entries, of_codes, first_full, room, held, carry, words, bits, count, last);
       __syncwarp();
       const u32 whole = last ? total : total / 16 * 16;
       write_out(room, to, at, whole, low, high);

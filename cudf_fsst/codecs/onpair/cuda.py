@@ -206,7 +206,8 @@ def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: i
     attributes = device_attributes()
     bits = next((bits for bits in BITS if launch.table_nbytes(bits) >= tables_nbytes), BITS[-1])
     shape = launch.decode_shape(attributes["shared_per_block"], bits if _staged() else BITS[-1])
-    blocks = min(2, attributes["shared_per_multiprocessor"] // (shape.shared + 1024))
+    most = 2 * launch.DECODE_THREADS // shape.threads
+    blocks = min(most, attributes["shared_per_multiprocessor"] // (shape.shared + 1024))
     return DecodeLaunch(shape.threads, shape.shared, shape.table, max(1, blocks) * shape.threads // 32)
 
 

@@ -19,7 +19,7 @@ from . import plan, prefixes, train
 from .symbols import BITS, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and of onpair_decode.
-ENCODE_THREADS, DECODE_THREADS = 512, 256
+ENCODE_THREADS, DECODE_THREADS = 512, 512
 #: Threads of a block of most kernels of onpair_train.cu.
 TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
@@ -292,5 +292,10 @@ def _search_shape(
 
 
 def decode_shape(shared_per_block: int, bits: int) -> OnPairShape:
-    """OnPairShape of onpair_decode for tables of at most so many bits."""
-    return _shape(DECODE_THREADS, shared_per_block, table_nbytes(bits), ROOM_NBYTES, "decoding")
+    """OnPairShape of onpair_decode for tables of at most so many bits: of fewer threads where the table fits then."""
+    table = table_nbytes(bits) + (1 << bits)
+    most, half = (
+        _shape(threads, shared_per_block, table, ROOM_NBYTES, "decoding")
+        for threads in (DECODE_THREADS, DECODE_THREADS // 2)
+    )
+    return most if most.table else half
