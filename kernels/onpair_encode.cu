@@ -2,7 +2,10 @@
 // fsst_compact brings them to their places.
 //
 // Work unit: a warp encodes a piece of 32 consecutive tiles, one tile a lane. A lane reads its characters in chunks of 16 bytes, two ahead of where
-// it stands, and writes its codes to its row in shared memory; then the warp writes the 32 rows back to back into the slot.
+// it stands, and writes its codes to its row in shared memory; then the warp writes the 32 rows back to back into the slot. A row has room for
+// half a tile, so that there are more warps: a tile whose codes are more has their first half where its characters would go in the slot.
+// What is written before these are read lies in front of them. Warps take pieces as they come: to each the same number, some would
+// have a piece more than the others, which is half as much again where they have two.
 //
 // The longest symbol is found by bisection on its length: is there a symbol that begins with the next 9 bytes? with 5, or 13? with 3, 7, 11
 // or 15? with one more, or one less? Each answer is a look-up of a hash in a bucket of two entries. The hash of 5, 9 and 13 bytes is that
@@ -13,7 +16,8 @@
 #include "onpair.cuh"
 #include "text_compress.cuh"
 
-#define ROW_WORDS (TILE / 4 + 1)
+#define HALF (TILE / 2)
+#define ROW_WORDS (HALF / 4 + 1)
 
 // The next 16 bytes: the first, and the 15 behind it (and one more).
 struct Window {
@@ -115,8 +119,10 @@ __device__ __forceinline__ uint4 load_chunk(u64 address, u64 begin, u64 end) {
                     load_word(address + 8, begin, end), load_word(address + 12, begin, end));
 }
 
-// Encodes the `n` characters at `text` to the lane's row; returns the bytes of codes, or n if the tile is to be stored raw.
-__device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row, u64 text, u32 n, u64 begin, u64 end) {
+// Encodes the `n` characters at `text` to the lane's row, and the first half of a tile's size to `before` if they are more; returns the bytes of
+// codes, or n if the tile is to be stored raw.
+__device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row, u32* before, bool& divided, u64 text,
+                                           u32 n, u64 begin, u64 end) {
   const u32 bits = lookup->bits, shift = lookup->shift, mask = lookup->mask;
   u64 chunk = text & ~15ull;
   uint4 a = load_chunk(chunk, begin, end), b = load_chunk(chunk + 16, begin, end),
@@ -152,8 +158,14 @@ __device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row,
     fill += bits;
     ++count;
     if (fill >= 32) {
-      if (4 * u32(out - row) + 4 >= n) return n;  // codes fill all that the tile has
+      if (4 * u32(out - row) + (divided ? HALF : 0) + 4 >= n) return n;  // codes fill all that the tile has
       *out++ = pending;
+      if (out == row + HALF / 4) {
+#pragma unroll 1
+        for (u32 i = 0; i < HALF / 4; ++i) before[i] = row[i];
+        divided = true;
+        out = row;
+      }
       fill -= 32;
       pending = fill == 0 ? 0 : code >> (bits - fill);
     }
@@ -162,8 +174,15 @@ __device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row,
   return min((count * bits + 7) / 8, n);
 }
 
+// A word of a lane's codes: `before` has the first half of a tile's size, if it is `divided`.
+__device__ __forceinline__ u32 word_of(const u32* row, const u32* before, bool divided, u32 i) {
+  if (!divided) return row[i];
+  return i < HALF / 4 ? before[i] : row[i - HALF / 4];
+}
+
 // The 4 bytes of a lane's codes from byte `at` on (it may be up to 3 bytes before the first), of which there are `length`.
-__device__ __forceinline__ u32 row_word(const u32* row, u64 text, bool raw, int at, u32 length) {
+__device__ __forceinline__ u32 row_word(const u32* row, const u32* before, bool divided, u64 text, bool raw, int at,
+                                        u32 length) {
   u32 word = 0;
   if (raw) {
     for (int i = 0; i < 4; ++i)
@@ -171,9 +190,11 @@ __device__ __forceinline__ u32 row_word(const u32* row, u64 text, bool raw, int 
     return word;
   }
   const u32 shift = 8 * u32(at & 3);
-  const u32 low = at >= 0 ? row[at / 4] : 0, high = at < 0                     ? row[0]
-                                                    : u32(at) + 4 < length + 4 ? row[at / 4 + (shift != 0)]
-                                                                               : 0;
+  const u32 first = at >= 0 ? u32(at) / 4 : 0;
+  const u32 low = at >= 0 ? word_of(row, before, divided, first) : 0;
+  // Behind the last byte there may be no word.
+  const u32 second = at < 0 ? 0 : first + (shift != 0);
+  const u32 high = at < 0 || u32(at) < length ? word_of(row, before, divided, min(second, (length - 1) / 4)) : 0;
   word = __funnelshift_r(low, high, shift);
   const int behind = int(length) - at;
   return behind < 4 ? word & ((1u << (8 * max(behind, 0))) - 1) : word;
@@ -204,16 +225,19 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   u32* const row = reinterpret_cast<u32*>(shared_memory) + lookup_nbytes / 4 + threadIdx.x * ROW_WORDS;
   const u32* const rows = row - lane * ROW_WORDS;
 
-  for (u64 piece = blockIdx.x + u64(gridDim.x) * warp; piece < pieces; piece += u64(gridDim.x) * warps) {
+  u64 piece = blockIdx.x + u64(gridDim.x) * warp;
+  while (piece < pieces) {
     const u64 in_wave = 32 * piece + lane, tile = tile_begin + in_wave;
     const u64 text = begin + tile * TILE;
     const u32 n = in_wave < tile_count ? u32(min(end - text, u64(TILE))) : 0;
-    const u32 length = n > 0 ? encode_tile(lookup, row, text, n, begin, end) : 0;
+    u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * (32 * TILE));
+    bool divided = false;
+    const u32 length = n > 0 ? encode_tile(lookup, row, slot + TILE / 4 * lane, divided, text, n, begin, end) : 0;
+    const u32 in_halves = __ballot_sync(ALL_LANES, divided);
     const u32 inclusive = warp_inclusive_sum(length), total = __shfl_sync(ALL_LANES, inclusive, 31);
     const u32 start = inclusive - length;
     __syncwarp();
     // A word of the piece a lane. A tile but the segment's last has at least 10 bytes of codes, so a word has bytes of two tiles at most.
-    u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * (32 * TILE));
     for (u32 base = 0; 4 * base < total; base += 32) {
       const u32 word = base + lane, byte = min(4 * word, total - 1);
       u32 t = 0;
@@ -225,15 +249,18 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
       const u32 start_t = __shfl_sync(ALL_LANES, start, t);
       const u32 after = min(t + 1, 31u);
       const u32 of_next = __shfl_sync(ALL_LANES, length, after), n_next = __shfl_sync(ALL_LANES, n, after);
+      u32 value = 0;
       if (4 * word < total) {
         const u64 text_t = begin + (tile_begin + 32 * piece + t) * TILE;
-        u32 value = row_word(rows + t * ROW_WORDS, text_t, of_t == n_t, int(4 * word - start_t), of_t);
+        value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, (in_halves >> t & 1) != 0, text_t, of_t == n_t,
+                         int(4 * word - start_t), of_t);
         const u32 behind = start_t + of_t;  // where the next tile begins
         if (behind < 4 * word + 4 && behind < total)
-          value |= row_word(rows + (t + 1) * ROW_WORDS, text_t + TILE, of_next == n_next, int(4 * word) - int(behind),
-                            of_next);
-        slot[word] = value;
+          value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), (in_halves >> (t + 1) & 1) != 0,
+                            text_t + TILE, of_next == n_next, int(4 * word) - int(behind), of_next);
       }
+      __syncwarp();  // what lanes read may lie where others write
+      if (4 * word < total) slot[word] = value;
     }
     if (lane == 31) {
       reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
@@ -245,6 +272,8 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
       else
         reinterpret_cast<u16*>(wave.tile_lengths)[in_wave] = u16(length - 1);
     }
-    __syncwarp();
+    u64 taken = 0;
+    if (lane == 0) taken = atomicAdd(reinterpret_cast<u64*>(wave.taken), 1ull);
+    piece = u64(gridDim.x) * warps + __shfl_sync(ALL_LANES, taken, 0);
   }
 }

@@ -38,16 +38,17 @@ def _encode(
     piece_lengths = emulator.buffer(np.zeros(2 * pieces, np.uint32))
     tile_lengths = emulator.buffer(np.zeros(tiles, np.uint8 if tile_size <= 256 else np.uint16))
     total = emulator.buffer(np.zeros(1, np.uint64))
+    taken = emulator.buffer(np.zeros(1, np.uint64))
     wave = WaveView(
         *(first_char.address, bounds.address, looked_up.address, 0, 0, tiles, slot.address),
-        *(piece_lengths.address, tile_lengths.address, total.address, 0, 0, 0),
+        *(piece_lengths.address, tile_lengths.address, total.address, 0, 0, taken.address),
     )
     shape = launch.encode_shape(tile_size, shared_per_block, table.bits)
     module = emulator.load("onpair_encode.cu", launch.defines(tile_size, shape.table > 0))
     threads = min(shape.threads, 64)
     module.launch(
         *("onpair_encode", (2, 1), threads, [emulator.buffer(words([wave])), np.uint32(shape.table)]),
-        shared_mem=shape.table + 4 * (tile_size // 4 + 1) * threads,
+        shared_mem=shape.table + 4 * (tile_size // 8 + 1) * threads,
     )
     lengths = piece_lengths.read(np.uint32)[:pieces]
     slots = slot.read().reshape(pieces, 32 * tile_size)

@@ -19,7 +19,7 @@ from . import plan, prefixes, train
 from .symbols import BITS, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and of onpair_decode.
-ENCODE_THREADS, DECODE_THREADS = 512, 512
+ENCODE_THREADS, DECODE_THREADS = 768, 512
 #: Threads of a block of most kernels of onpair_train.cu.
 TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
@@ -241,7 +241,7 @@ def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name
 
 def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
     """OnPairShape of onpair_encode."""
-    return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 4 + 1), "encoding")
+    return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 8 + 1), "encoding")
 
 
 def automaton_nbytes(states: int, bits: int) -> int:
