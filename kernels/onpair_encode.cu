@@ -17,6 +17,12 @@
 #include "text_compress.cuh"
 
 #define HALF (TILE / 2)
+// Of a block at most: where there is not the shared memory for more (encode_shape), some GPUs have not the registers either.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+#define THREADS FEW_ENCODE_THREADS
+#else
+#define THREADS ENCODE_THREADS
+#endif
 #define ROW_WORDS (HALF / 4 + 1)
 
 // The next 16 bytes: the first, and the 15 behind it (and one more).
@@ -202,8 +208,7 @@ __device__ __forceinline__ u32 row_word(const u32* row, const u32* before, bool 
 
 // grid: x any, y = waves; block: a multiple of 32 threads; shared memory: the lookup if STAGED, `lookup_nbytes` at most (else 0), then
 // ROW_WORDS words a thread. Otherwise as fsst_encode_max: WaveView::tables is the address of an OnpairLookup.
-extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
-    onpair_encode(const WaveView* waves, u32 lookup_nbytes) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const WaveView* waves, u32 lookup_nbytes) {
   DYNAMIC_SHARED(uint4, shared_memory);
   const WaveView& wave = waves[blockIdx.y];
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();

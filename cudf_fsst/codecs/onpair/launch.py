@@ -18,8 +18,10 @@ from ..text.plan import SAMPLE_CHUNK
 from . import plan, prefixes, train
 from .symbols import BITS, OnPairTable
 
-#: Threads of a block of onpair_encode at most, and of onpair_decode.
-ENCODE_THREADS, DECODE_THREADS = 768, 512
+#: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
+ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 768, 512, 160 << 10
+#: Threads of a block of onpair_decode at most.
+DECODE_THREADS = 512
 #: Threads of a block of most kernels of onpair_train.cu.
 TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
 #: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
@@ -45,6 +47,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
         "TILE": tile_size,
         "STAGED": int(staged),
         "ENCODE_THREADS": ENCODE_THREADS,
+        "FEW_ENCODE_THREADS": FEW_ENCODE_THREADS,
         "DECODE_THREADS": DECODE_THREADS,
         **_HASHES,
     }
@@ -241,7 +244,8 @@ def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name
 
 def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
     """OnPairShape of onpair_encode."""
-    return _shape(ENCODE_THREADS, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 8 + 1), "encoding")
+    threads = ENCODE_THREADS if shared_per_block >= _ENCODE_SHARED else FEW_ENCODE_THREADS
+    return _shape(threads, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 8 + 1), "encoding")
 
 
 def automaton_nbytes(states: int, bits: int) -> int:
