@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,12 @@ def trained(
     """The table of a scope, by its sample, and another one for level ``max``."""
     if level == "default":
         return train_table(sample, starts, nbytes, plan.BITS)
-    tables = map_items(lambda bits: train_table(sample, starts, nbytes, bits), BITS)
-    sizes = [scope_nbytes(encoder(table, level, COMPARED_TILE), table, other, nbytes) for table in tables]
+    return smallest(map_items(lambda bits: train_table(sample, starts, nbytes, bits), BITS), other, nbytes)
+
+
+def smallest(tables: Sequence[OnPairTable], sample: npt.NDArray[np.uint8], nbytes: int) -> OnPairTable:
+    """The table with which a scope of `nbytes` is expected to be smallest, by a sample of it."""
+    sizes = [scope_nbytes(encoder(table, "max", COMPARED_TILE), table, sample, nbytes) for table in tables]
     return tables[sizes.index(min(sizes))]  # of equal ones that with fewer bits
 
 

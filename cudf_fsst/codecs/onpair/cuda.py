@@ -1,7 +1,7 @@
 """OnPair on a GPU: what differs from other codecs of text (`contract.DeviceTextCodec`).
 
-Tables are trained and tiles encoded there, in FSST's pipeline. At level ``max`` the host trains, on samples that it
-fetches, and chooses how many bits codes have.
+Tables are trained and tiles encoded there, in the pipeline of all codecs of text. At level ``max`` the host chooses how
+many bits codes have, on samples that it fetches.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...buffers import DeviceStrings
 from ...device import waits
@@ -24,7 +25,7 @@ from ..text import cuda_sample
 from ..text import launch as text_launch
 from ..text.cuda_task import TextTask, TrainingNbytes, TrainingScope, check_level
 from ..text.launch import PIECE_TILES
-from ..text.plan import SAMPLE_CHUNK, choice_positions
+from ..text.plan import choice_positions
 from . import TILE_SIZE, cpu, launch, plan
 from .cuda_match import answer, match
 from .launch import decode_table
@@ -80,13 +81,19 @@ class OnPairEncoder:
     """What encodes tiles (`text.cuda_task.TileEncoder`)."""
 
     lookup = staticmethod(launch.lookup)
-    tables = staticmethod(launch.trained_tables)
     training_view_nbytes = 8 * len(launch.TrainView._fields)
+
+    def __init__(self, bits: int, level: str) -> None:
+        self._bits, self._level = bits, level
+
+    def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairTable]:
+        """See `text.cuda_task.TileEncoder`."""
+        return launch.trained_tables(exported, scopes, self._bits)
 
     def training_nbytes(self, chars_limit: int) -> TrainingNbytes:
         """See `text.cuda_task.TileEncoder`."""
-        room = launch.train_room(chars_limit, "default", plan.BITS).nbytes
-        return TrainingNbytes(launch.lookup_nbytes(plan.BITS), launch.ONPAIR_TRAINED.itemsize, room)
+        room = launch.train_room(chars_limit, self._level, self._bits).nbytes
+        return TrainingNbytes(launch.lookup_nbytes(self._bits), launch.ONPAIR_TRAINED.itemsize, room)
 
     def train(self, lane: Lane, scopes: Sequence[TrainingScope], views_at: int, room_at: int, room_nbytes: int) -> None:
         """See `text.cuda_task.TileEncoder`."""
@@ -94,13 +101,14 @@ class OnPairEncoder:
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
         end = room_nbytes
         for number, scope in enumerate(scopes):
-            room = launch.train_room(scope.chars_limit, "default", plan.BITS)
+            room = launch.train_room(scope.chars_limit, self._level, self._bits)
             if end + room.nbytes > room_nbytes:
                 batches.append((number, 0))
                 end = 0
             batches[-1] = batches[-1][0], max(batches[-1][1], room.most_chunks)
             at = room_at + end
-            views.append(launch.train_view(room, at, scope.view, plan.BITS, "default", scope.exported, scope.lookup))
+            to = scope.exported, scope.lookup
+            views.append(launch.train_view(room, at, scope.view, self._bits, self._level, *to))
             end += room.nbytes
         lane.send(views_at, words(views))
         defines = launch.train_defines()
@@ -124,7 +132,8 @@ class OnPairEncoder:
         lane.launch(kernel, (grid, waves), shape.threads, (np.uint64(waves_at), np.uint32(shape.table)), shape.shared)
 
 
-_ENCODER = OnPairEncoder()
+_ENCODER = OnPairEncoder(plan.BITS, "default")
+_AT_MAX = [OnPairEncoder(bits, "max") for bits in BITS]
 
 
 def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
@@ -133,15 +142,15 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
 
 
 def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
-    """On the GPU at level ``default``, else on the host."""
+    """Of one number of bits at level ``default``, else the smallest of several."""
     for task in tasks:
         check_level(task.level)
-    of_host = [i for i, task in enumerate(tasks) if task.level == "max"]
+    searched = [i for i, task in enumerate(tasks) if task.level == "max"]
     others = [i for i, task in enumerate(tasks) if task.level != "max"]
     made: list[Any] = [None] * len(tasks)
-    if of_host:
-        found = yield from _tables_of_host([tasks[i] for i in of_host], lane, one_scope)
-        for i, own in zip(of_host, found, strict=True):
+    if searched:
+        found = yield from _smallest_tables([tasks[i] for i in searched], lane, one_scope)
+        for i, own in zip(searched, found, strict=True):
             made[i] = own
     if others:
         wanted = [tasks[i]._replace(encoder=_ENCODER) for i in others]
@@ -151,21 +160,21 @@ def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -
     return made
 
 
-def _tables_of_host(tasks: Sequence[TextTask], lane: Lane, one_scope: bool) -> Steps:
-    """Fetch a sample of every scope, and train on the host."""
+def _smallest_tables(tasks: Sequence[TextTask], lane: Lane, one_scope: bool) -> Steps:
+    """Train tables of all numbers of bits; the host compares them, on samples that it fetches."""
+    of_bits = []
+    for encoder in _AT_MAX:
+        wanted = [task._replace(encoder=encoder, table=None, tables=()) for task in tasks]
+        of_bits.append((yield from pipeline.tables(wanted, lane=lane, one_scope=one_scope)))
     found = yield from cuda_sample.spans(tasks, lane=lane, one_scope=one_scope)
-    samples = []
-    for task, scopes in zip(tasks, found, strict=True):
-        for span in scopes:
-            starts = plan.sample_positions(0, span.nbytes, task.level)
-            sample = other = cuda_sample.fetch(span, starts, lane)
-            if task.level == "max":
-                other = cuda_sample.fetch(span, choice_positions(0, span.nbytes), lane)
-            begins = np.arange(starts.size, dtype=np.int64) * SAMPLE_CHUNK
-            samples.append((sample, begins, other, span.nbytes, task.level))
+    choices = []
+    for i, scopes in enumerate(found):
+        for k, span in enumerate(scopes):
+            sample = cuda_sample.fetch(span, choice_positions(0, span.nbytes), lane)
+            choices.append(([own[i][k] for own in of_bits], sample, span.nbytes))
     yield
-    trained = iter(map_items(lambda one: cpu.trained(*one), samples))
-    return [[next(trained) for _ in scopes] for scopes in found]
+    chosen = iter(map_items(lambda one: cpu.smallest(*one), choices))
+    return [[next(chosen) for _ in scopes] for scopes in found]
 
 
 def compress(tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None) -> Steps:

@@ -212,9 +212,9 @@ def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, 
 TRAIN_KERNELS = tuple(f"onpair_{name}" for name in ("sample", "count", "collect", "filter", "select", "rank", "index"))
 
 
-def trained_tables(exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairTable]:
-    """The tables that were exported at level ``default``, bytes of `ONPAIR_TRAINED`."""
-    return [trained_table(one, plan.BITS) for one in exported.view(ONPAIR_TRAINED)[:scopes]]
+def trained_tables(exported: npt.NDArray[np.uint8], scopes: int, bits: int) -> list[OnPairTable]:
+    """The tables that were exported, bytes of `ONPAIR_TRAINED`."""
+    return [trained_table(one, bits) for one in exported.view(ONPAIR_TRAINED)[:scopes]]
 
 
 def trained_table(exported: np.void, bits: int) -> OnPairTable:
