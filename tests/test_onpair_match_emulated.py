@@ -12,7 +12,7 @@ from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.codecs.text.layout import TILE_SIZES
-from cudf_fsst.codecs.text.search import Count, Find, IsIn, Length, Like
+from cudf_fsst.codecs.text.search import Count, Find, IsIn, Length, Like, answer_dtype
 from cudf_fsst.codecs.text.segment import Segment, Segments
 from emulation.conftest import emulator
 from emulation.device import GPUS
@@ -104,3 +104,23 @@ def test_columns_of_several_codecs(gpu: Gpu, rng: np.random.Generator) -> None:
             check(gpu, rows, there, question)
     check(gpu, rows, there, contains(b"final"))
     assert {"onpair_search", "fsst_search"} <= set(gpu.device.launches)
+
+
+def test_rounds(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call takes no more memory than it may."""
+    from cudf_fsst.codecs.text import cuda_match_layout
+
+    rows = mixed(rng, 8 * SEGMENT, nulls=True)
+    segments = Segments(gpu.cuda.to_device(compressed(rows, 11, 256)))
+    rounds = set()
+    for limit in (1 << 20, 250_000):
+        monkeypatch.setattr(cuda_match_layout, "scratch_limit", lambda _plain, limit=limit: limit)
+        segments.reading = None
+        for question in (contains(b"final"), Find(b"e"), Length(), Like((b"", b"a", b"bc", b"final", b""))):
+            gpu.device.allocations.clear()
+            gpu.device.launches.clear()
+            check(gpu, rows, segments, question)
+            result = np.dtype(answer_dtype(question)).itemsize * len(rows)
+            assert sum(gpu.device.allocations) - result <= limit
+            rounds.add((limit, gpu.device.launches.count("onpair_automata")))
+    assert {(1 << 20, 1), (250_000, 2)} <= rounds
