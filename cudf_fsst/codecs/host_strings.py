@@ -22,7 +22,7 @@ from .text import cpu as text
 from .text import plan as text_plan
 from .text import search
 from .text.choose import codecs_of
-from .text.cpu_joined import Read, Unwritten, joined, put_valid
+from .text.cpu_joined import DecodedRows, Unwritten, joined, put_valid
 from .values.cpu import ROOM_NBYTES
 
 
@@ -120,7 +120,7 @@ def read(node: Node, start: int, stop: int) -> HostStrings:
         found = text.read(run.segments, first, last, edges=run.segment_edges)
         if len(numbers) == 1:
             return found
-        made.append(Read(found))
+        made.append(DecodedRows(found))
     return joined(made)
 
 
@@ -153,7 +153,7 @@ def take(node: Node, rows: Selected, *, room: int = ROOM_NBYTES) -> HostStrings:
         _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), room)
         for number, first, last in shares_of(order, node.run_edges)
     ]
-    made = found[0] if len(found) == 1 else joined(list(map(Read, found)))
+    made = found[0] if len(found) == 1 else joined(list(map(DecodedRows, found)))
     if not places.size:
         return made
     back = np.empty(rows.size, np.int64)

@@ -16,7 +16,7 @@ from ..part import Packed, Part
 from ..registry import of_text
 from ..text import cpu as text
 from ..text.choose import codec_of
-from ..text.cpu_joined import Read, joined, put_valid
+from ..text.cpu_joined import DecodedRows, joined, put_valid
 from ..values import cpu as fixed
 from ..work import cut, run
 from . import cpu_kernels as kernels
@@ -80,7 +80,7 @@ def together(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
             if batch and nbytes > _VALUES_NBYTES:
                 break
             batch.append(part)
-        strings = joined([Read(values), *(Read(text.read(part.values.segments)) for part in batch)])
+        strings = joined([DecodedRows(values), *(DecodedRows(text.read(part.values.segments)) for part in batch)])
         table, sizes = ValueTable(strings), np.diff(strings.offsets.astype(np.int64))
         table.insert(0, values.rows, strings.rows + 1)
         ends = np.cumsum([values.rows, *(part.values.rows for part in batch)]).tolist()

@@ -23,7 +23,7 @@ class Unwritten(Protocol):
         """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
 
 
-class Read:
+class DecodedRows:
     """Rows that are there: `Unwritten`."""
 
     def __init__(self, found: HostStrings) -> None:
