@@ -11,7 +11,9 @@ import pytest
 import cudf_fsst
 from column_cases import DTYPES
 from cudf_fsst.query.text import has_python_strings
-from query_cases import Call, check, method, name_of
+from query_cases import Call, check, method, name_of, small_pieces
+
+__all__ = ["small_pieces"]
 
 PATTERNS = ("f[a-z]+y", r"(?P<one>f\w+) (\d*)", r"\bé\w*$", "(?i)(FUR|x)", r"q{,2}\d$", "no such text", ".", r"^$")
 CALLS: list[Call] = [
@@ -68,3 +70,17 @@ def test_rows_that_do_not_match_are_not_asked(dtype: Any) -> None:
     for call in (method("replace", "[a-z]", "x", regex=True), method("findall", "[a-z]"), method("extract", "(.)")):
         (way,) = check(column, call, name_of(call))
         assert "decoded" in way, way
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_rows_are_taken_piece_by_piece(dtype: Any) -> None:
+    """As many rows at a time as a piece has; the answer is that of all."""
+    rows: list[str | None] = [None, "a lazy dog", "fury one", "none", "a furry dog", "nothing"] * 3000
+    column = of_dtype(rows, dtype).fsst.compress(codec="fsst")
+    assert len(column._default_pieces()) > 2
+    ways = []
+    for call in [*CALLS[:32:8], method("extract", "(fur+y) (d.*)?"), method("findall", "fur+y")]:
+        ways += check(column, call, name_of(call))
+    if dtype == object:
+        assert sum("codes, 6000 rows" in way for way in ways) >= 2, ways

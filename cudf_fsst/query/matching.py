@@ -15,6 +15,7 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from .. import automata, selection
@@ -71,7 +72,9 @@ def answer(
         if meaning is None or meaning.dtype != object:
             return None
         missing = meaning.missing
-    taken_rows = numbers
+    # Rows of a piece at a time, so that what is taken of them is bounded. Pieces without such a row are not asked.
+    stops = np.array([stop for _, stop in column._default_pieces()][:-1], np.int64)
+    parts = [part for part in np.split(numbers, np.searchsorted(numbers, stops)) if part.size]
     if name == "extract":
         # One of the other rows shows what all of them become, and one that is null.
         present = backend.as_bits(found).view(np.bool_) if found.null_count else np.ones(rows, np.bool_)
@@ -79,19 +82,26 @@ def answer(
         places = np.full(rows, numbers.size)
         places[numbers] = np.arange(numbers.size)
         places[~present] = numbers.size + others.size
-        taken_rows = np.concatenate([numbers, others, nulls])
-    (taken,) = backend.take([column._content.node], taken_rows)
-    answers = call(column._series_of(taken), *args, **options)
+        parts[-1] = np.concatenate([parts[-1], others, nulls])
+
+    def asked(part: npt.NDArray[np.int64]) -> Any:
+        (taken,) = backend.take([column._content.node], part)
+        return call(column._series_of(taken), *args, **options)
+
     if name == "extract":
-        made = answers.iloc[places]
+        answers = [asked(part) for part in parts]
+        made = (answers[0] if len(answers) == 1 else pd.concat(answers, ignore_index=True)).iloc[places]
     elif name == "replace":
         made = column._unlabelled(0, None)
-        if made.dtype != answers.dtype:
-            return None
-        made.iloc[numbers] = answers.array
+        for part in parts:
+            replaced = asked(part)
+            if made.dtype != replaced.dtype:
+                return None
+            made.iloc[part] = replaced.array
     else:
         lists = np.fromiter(map(list, repeat((), rows)), object, rows)
-        lists[numbers] = answers.to_numpy(object)
+        for part in parts:
+            lists[part] = asked(part).to_numpy(object)
         if found.null_count:
             lists[~backend.as_bits(found).view(np.bool_)] = missing
         made = pd.Series(lists)
