@@ -82,5 +82,5 @@ def test_rows_are_taken_piece_by_piece(dtype: Any) -> None:
     ways = []
     for call in [*CALLS[:32:8], method("extract", "(fur+y) (d.*)?"), method("findall", "fur+y")]:
         ways += check(column, call, name_of(call))
-    if dtype == object:
+    if dtype == DTYPES["object"]:
         assert sum("codes, 6000 rows" in way for way in ways) >= 2, ways
