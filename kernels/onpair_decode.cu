@@ -67,7 +67,7 @@ __device__ __forceinline__ u32 length_of_entry(const uint4* entries, u32 first_f
 }
 
 // Bytes of a code's symbol; `of_codes` has those of all codes, if STAGED.
-__device__ __forceinline__ u32 length_of(const uint4* entries, const u8* of_codes, u32 first_full, u32 code) {
+__device__ __forceinline__ u32 symbol_length(const uint4* entries, const u8* of_codes, u32 first_full, u32 code) {
   if (STAGED) return of_codes[code];
   return length_of_entry(entries, first_full, code);
 }
@@ -83,7 +83,7 @@ __device__ __forceinline__ u32 decode_groups(const uint4* entries, const u8* of_
   u32 w0 = words[0], w1 = words[1], w2 = words[2];
 #pragma unroll
   for (u32 k = 0; k < GROUP; ++k) {
-    const u32 length = k < count ? length_of(entries, of_codes, first_full, w0 & mask) : 0;
+    const u32 length = k < count ? symbol_length(entries, of_codes, first_full, w0 & mask) : 0;
     w0 = __funnelshift_r(w0, w1, bits);
     w1 = __funnelshift_r(w1, w2, bits);
     w2 >>= bits;

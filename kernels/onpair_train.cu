@@ -380,7 +380,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_collect(const
 }
 
 // By what strings are kept: gain, length, and 8 bits of a hash; 12 to 44 bits, the lower 12 of them beside the gain.
-__device__ __forceinline__ u64 key_of(const Spelled& text, u32 gain) {
+__device__ __forceinline__ u64 string_key(const Spelled& text, u32 gain) {
   u64 mixed = text.low * u64(TRAIN_HASH_LOW) ^ text.high * u64(TRAIN_HASH_HIGH);
   mixed = (mixed ^ mixed >> 32) * u64(TRAIN_HASH_LOW) >> 56;
   return u64(gain) << 12 | (text.length - 1) << 8 | mixed;
@@ -422,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const 
       strings[i] = make_uint2(0, 0);
       if (gain > 0) {
         const Spelled text = text_of_source(table, string.x);
-        if (u64(gain) > costs[text.length]) key = key_of(text, u32(gain));
+        if (u64(gain) > costs[text.length]) key = string_key(text, u32(gain));
       }
     }
     const u32 having = __ballot_sync(ALL_LANES, key != 0);
