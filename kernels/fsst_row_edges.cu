@@ -301,7 +301,7 @@ __device__ __forceinline__ void answer_row_edges(const SegmentView* __restrict__
 
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE, row_blocks = (s.rows + ROW_BLOCK - 1) / ROW_BLOCK;
   u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
-  if (first_tile >= tiles) return;
+  if (first_tile >= tiles || row_blocks == 0) return;
   const u64 block = first_tile / TILE_BLOCK;
   BlockLengths tile_lengths;
   tile_lengths.load(s, block, tiles);
