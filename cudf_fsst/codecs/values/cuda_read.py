@@ -301,7 +301,7 @@ def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, 
     tables.add_taken(kernel, _THREADS, columns, rows, bits=bits)
 
 
-class _Window(NamedTuple):
+class _RowsWindow(NamedTuple):
     """Rows `begin` to ``end - 1`` of a part, which are decompressed into a room from the byte `at` on.
 
     Attributes
@@ -334,13 +334,13 @@ def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, 
     `parts`: first row of each in its column, the part, where the column's values go and their stride; those of a column
     one after another. `room`: bytes for chunks.
     """
-    turns: list[list[_Window]] = [[]]
+    turns: list[list[_RowsWindow]] = [[]]
     used = 0
     for first, packed, address, stride in parts:
         chunk = on_device(packed.codec).chunk_rows(packed)
         step = max(room // (packed.itemsize * chunk), 1) * chunk
         for begin in range(0, packed.rows, step):
-            window = _Window(first, packed, address, stride, begin, min(begin + step, packed.rows), 0)
+            window = _RowsWindow(first, packed, address, stride, begin, min(begin + step, packed.rows), 0)
             if used and used + window.nbytes > room:
                 turns.append([])
                 used = 0
