@@ -70,6 +70,13 @@ struct Rows {
   }
 };
 
+// An automaton and what belongs to it.
+struct Automaton {
+  const u32* entries;
+  const u16* restarts;
+  u32 states;
+};
+
 // Codes of a segment from a byte on: the first `staged` of them in shared memory.
 struct Codes {
   const u32* words;
@@ -121,7 +128,7 @@ struct Row {
       behind += size;
     }
     left = size - (length - behind);
-    return behind < length ? (automaton.restarts[8 * code + behind - 1] & RESTART_STATE) << 8 : 0;
+    return behind < length ? u32(automaton.restarts[8 * code + behind - 1]) << 8 : 0;
   }
 };
 

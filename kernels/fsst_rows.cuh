@@ -1,35 +1,20 @@
 // Shared by the kernels that run an automaton of rows over codes: what cudf_fsst/codecs/fsst/rows.py says, as they read it.
 //
 // An entry of such an automaton has, from its lowest bit: 8 that are set where a row counts that ends behind the first, second ...
-// byte of the symbol, 10 of the next state, one that is free, one that is set where that state is never left, 8 where such a row is left
-// undecided, and 4 of the symbol's length. It has 256 entries a state, 2 * states states: in the upper half the code is a byte that
-// stands for itself.
-//
-// Of a row that begins inside a symbol there are the state behind it (10 bits) and, above them, a free bit, one that is set where that
-// state is never left, and 2 of what a row is that ends there.
+// byte of the symbol, 12 of the next state, 8 where such a row is left undecided, and 4 of the symbol's length. It has 256 entries a
+// state, 2 * states states: in the upper half the code is a byte that stands for itself.
 #pragma once
 
 #include "fsst.cuh"
 
-#define STATE_PLACE 0x3ff00u  // the next state, times 256
-#define DECIDED 0x80000u
+#define STATE_PLACE 0xfff00u  // the next state, times 256
 #define UNDECIDED_SHIFT 20
 #define LENGTH_SHIFT 28
-#define RESTART_STATE 0x3ffu
-#define RESTART_DECIDED 0x800u
-#define RESTART_VERDICT_SHIFT 12
 
 // What these kernels need to know of a segment besides its SegmentView. Filled as that (cudf_fsst/codecs/fsst/launch.py, ROWS_VIEW).
 struct RowsView {
   u64 first_tile;  // number of its first tile among those of the launch
   u64 automaton;   // number of the automaton of its symbol table
-};
-
-// An automaton and what belongs to it.
-struct Automaton {
-  const u32* entries;
-  const u16* restarts;
-  u32 states;
 };
 
 // What a row is that ends behind byte `place` (1 to 8) of an entry's symbol: 0 no, 1 yes, 2 undecided.

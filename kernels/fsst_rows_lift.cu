@@ -2,10 +2,6 @@
 #include "fsst_rows.cuh"
 #include "row_lengths.cuh"
 
-// In `verdicts`: what a row is that ends in the state, and whether the state is never left.
-#define VERDICT 3u
-#define NEVER_LEFT 4u
-
 // Makes the automaton of codes for each of `tables`, addresses of DecodeTables, of one of bytes: `following` is u16[states][256],
 // `verdicts` u8[states]. entries: u32[tables][2 * states][256]. restarts: u16[tables][256][8], for a code and a byte of its symbol,
 // less 1, the state behind the symbol of a row that begins behind that byte. grid: 2 * states + 1 blocks, y = tables; block: 256
@@ -23,9 +19,7 @@ extern "C" __global__ void __launch_bounds__(256)
       u32 state = 0;
       for (u32 place = begin; place < length; ++place)
         state = following[256 * state + u32(symbol >> (8 * place) & 255)];
-      const u32 verdict = verdicts[state];
-      to[begin - 1] = u16(state | ((verdict & NEVER_LEFT) != 0 ? RESTART_DECIDED : 0) |
-                          (verdict & VERDICT) << RESTART_VERDICT_SHIFT);
+      to[begin - 1] = u16(state);
     }
     return;
   }
@@ -33,10 +27,9 @@ extern "C" __global__ void __launch_bounds__(256)
   if (row >= states) state = row - states, symbol = code, count = 1;
   for (u32 place = 0; place < count; ++place, symbol >>= 8) {
     state = following[256 * state + u32(symbol & 255)];
-    const u32 verdict = verdicts[state] & VERDICT;
+    const u32 verdict = verdicts[state];
     found |= (verdict & 1) << place | (verdict >> 1) << (UNDECIDED_SHIFT + place);
   }
-  if (count > 0 && (verdicts[state] & NEVER_LEFT) != 0) found |= DECIDED;
   if (row < states && code == 255) state = states + row;
   entries[(u64(blockIdx.y) * 2 * states + row) * 256 + code] = found | state << 8 | count << LENGTH_SHIFT;
 }

@@ -215,16 +215,3 @@ def test_ranges_without_case_are_left_to_libcudf_where_they_mix() -> None:
     for pattern, known in (("[0-B]", False), ("[A-z]", False), ("[a-f]", True), ("[A-F0-9]", True), ("[!-/]", True)):
         made = automata.compile_pattern(pattern, re.IGNORECASE, "contains", CUDF)
         assert (made is not None) == known, pattern
-
-
-def test_which_decide_early() -> None:
-    def early(machine: RowAutomaton | None) -> bool:
-        assert machine is not None
-        return machine.decides_early
-
-    assert early(automata.between(b"b", b"final"))
-    assert early(automata.starts_with((b"fur", b"qui")))
-    assert early(automata.compile_pattern("^[A-Z]?car", 0, "contains", PYTHON))
-    assert not early(automata.ends_with((b"s",)))
-    assert not early(automata.compile_pattern("^a*b", 0, "contains", PYTHON))
-    assert automata.between(b"b", b"c").absorbing.sum() == 2

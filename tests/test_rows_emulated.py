@@ -14,7 +14,7 @@ from cudf_fsst.automata import UNDECIDED, RowAutomaton
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu
-from cudf_fsst.codecs.text.layout import LEVELS, ROW_BLOCK, TILE_SIZES
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment, Segments
 from emulation.conftest import emulator
 from emulation.device import GPUS
@@ -104,21 +104,6 @@ def test_any_parse(symbols: list[bytes], tile_size: int, gpu: Gpu, rng: np.rando
     there = Segments(gpu.cuda.to_device(segments))
     for machine in machines():
         check(gpu, rows, there, machine)
-
-
-def test_lengths_without_a_sum(gpu: Gpu, rng: np.random.Generator) -> None:
-    """A row so long that those of its block may have no sum of 31 bits: these are left undecided, others are not."""
-    rows = list(text(rng, 40_000))[: 3 * ROW_BLOCK]
-    rows[ROW_BLOCK + 7] = b"final " * 750_000
-    there = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
-    machine = automata.between(b"b", b"final")
-    found = answers(gpu, there, machine)
-    wanted = np.array([machine.verdict(row[:20]) for row in rows])
-    unknown = np.flatnonzero(found == UNDECIDED)
-    assert 1 < unknown.size <= ROW_BLOCK
-    assert (np.diff(unknown) == 1).all()
-    assert ROW_BLOCK + 7 in unknown
-    np.testing.assert_array_equal(np.delete(found, unknown), np.delete(wanted, unknown))
 
 
 def test_kept_with_a_column(gpu: Gpu, rng: np.random.Generator) -> None:

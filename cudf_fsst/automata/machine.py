@@ -43,27 +43,6 @@ class RowAutomaton:
         """Whether no row is `UNDECIDED`."""
         return not (self.verdicts == UNDECIDED).any()
 
-    @property
-    def absorbing(self) -> npt.NDArray[np.bool_]:
-        """Which states are never left: (states,)."""
-        here = np.arange(self.states)[:, None]
-        return np.asarray((self.following == here).all(axis=1))
-
-    @property
-    def decides_early(self) -> bool:
-        """Whether no state is come back to but those never left: a row's first bytes decide about it."""
-        inner = ~self.absorbing
-        into = np.zeros((self.states, self.states), bool)
-        into[np.arange(self.states)[:, None], self.following] = True
-        into &= inner & inner[:, None]
-        while inner.any():
-            last = inner & ~into.any(axis=1)
-            if not last.any():
-                return False
-            inner &= ~last
-            into[:, last] = False
-        return True
-
     def verdict(self, row: bytes) -> int:
         """What a row is: what all ways of running an automaton have to find."""
         state = 0

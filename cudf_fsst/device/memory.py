@@ -165,12 +165,8 @@ class Lane:
                 made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
 
     def zero(self, address: int, nbytes: int) -> None:
-        self.fill(address, 0, nbytes)
-
-    def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Set bytes of the GPU's memory."""
         if nbytes:
-            runtime.memsetAsync(address, value, nbytes, self.stream.ptr)
+            runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
 
     def release(self) -> None:
         """Forget all buffers that `allocate` gave: the default stream waits for the work with them, or it has ended."""

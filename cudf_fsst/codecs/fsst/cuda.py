@@ -34,7 +34,7 @@ __all__ = [
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True
-#: fsst_search.cu, fsst_rows.cu and fsst_row_edges.cu.
+#: fsst_search.cu and fsst_rows.cu.
 MATCHES = True
 #: fsst_encode.cu and its like.
 ENCODES = True
@@ -87,7 +87,6 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
             *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
             ("text_answers", "answers_undecided"),
             ("fsst_rows", "fsst_rows", TILE_SIZE),
-            ("fsst_row_edges", "fsst_row_edges", TILE_SIZE),
         ),
         "read": (("fsst_decode", "fsst_decode", TILE_SIZE), ("row_lengths", "row_lengths_unpack")),
     }

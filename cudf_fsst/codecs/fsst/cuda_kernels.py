@@ -22,7 +22,7 @@ _MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
     shared_per_block = device_attributes()["shared_per_block"]
     made = kernel(file, name, launch.file_defines(file, tile_size, shared_per_block, encode_warps))
-    if file in ("fsst_search", "fsst_rows", "fsst_row_edges") or name in _MUCH_SHARED:
+    if file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED:
         # Once, to the most there is: threads that launch with different amounts share the kernel.
         made.raw.max_dynamic_shared_size_bytes = shared_per_block
     return made

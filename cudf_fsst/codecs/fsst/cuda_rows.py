@@ -30,14 +30,12 @@ _FIRST_ROW_NBYTES = 8
 _ROWS_MAX = 2**32 - 2
 #: Tables of a round: what the second dimension of a grid may be.
 _TABLES_MAX = 65535
-#: Of a state's verdict as fsst_rows_lift reads it: the state is never left.
-_NEVER_LEFT = 4
 #: What else a call allocates: small things, and what alignment takes.
 _SPARE = 16 << 10
 
 
 class _Launch(NamedTuple):
-    """A launch of fsst_rows, or fsst_row_edges, for the segments of a round that have one tile size."""
+    """A launch of fsst_rows for the segments of a round that have one tile size."""
 
     tile_size: int
     shape: text_launch.SearchShape
@@ -91,8 +89,7 @@ def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
     if prepared.rounds is None:
         return None
     answers = lane.allocate(reading.column.rows)
-    # Of rows of no bytes: fsst_row_edges writes no others than these.
-    lane.fill(answers.ptr, int(machine.verdicts[0]) if prepared.early else 0, answers.size)
+    lane.zero(answers.ptr, answers.size)
     _run(prepared, answers.ptr, lane)
     return answers
 
@@ -104,8 +101,6 @@ class _Prepared:
     ----------
     rounds : list of _Round
         None where a segment alone needs more memory than a call may take.
-    early : bool
-        Whether rows are told by their first bytes: fsst_row_edges does that.
     image : ndarray of uint8
         Decode tables, descriptors, a `ROWS_VIEW` for each segment, addresses of each round's tables, where the
         segments begin among thread blocks, and the automaton of bytes.
@@ -119,9 +114,7 @@ class _Prepared:
         shifts = view["tile_shift"].astype(np.int64)
         tiles = -(-view["chars"].astype(np.int64) >> shifts)
         tables = reading.tables
-        following = machine.following
-        verdicts = machine.verdicts | np.where(machine.absorbing, _NEVER_LEFT, 0).astype(np.uint8)
-        self.early = machine.decides_early
+        following, verdicts = machine.following, machine.verdicts
         small = tables.nbytes + 2 * view.nbytes + following.nbytes + verdicts.nbytes + _SPARE
         column = reading.column
         room = scratch_limit(column.chars + column.itemsize * column.rows) - small
@@ -164,9 +157,7 @@ class _Prepared:
         most = max(own.size for own in lists)
         self.entries = work.reserve(launch.ROWS_NBYTES * machine.states * most)
         self.restarts = work.reserve(launch.RESTARTS_NBYTES * most)
-        self.first_rows = 0
-        if not self.early:
-            self.first_rows = work.reserve(_FIRST_ROW_NBYTES * max(one.tiles for one in self.rounds))
+        self.first_rows = work.reserve(_FIRST_ROW_NBYTES * max(one.tiles for one in self.rounds))
         addresses = [
             np.arange(self.tables_at, self.tables_end, 8),
             self.views_at + text_launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE,
@@ -178,7 +169,7 @@ class _Prepared:
         automaton = launch.ROWS_NBYTES * self.machine.states + launch.RESTARTS_NBYTES
         groups, begin, used, seen = [], 0, 0, set[int]()
         for i, (table, count) in enumerate(zip(self.view["table"].tolist(), tiles.tolist(), strict=True)):
-            need = 0 if self.early else _FIRST_ROW_NBYTES * count
+            need = _FIRST_ROW_NBYTES * count
             more = need + (0 if table in seen else automaton)
             if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
                 groups.append(slice(begin, i))
@@ -205,7 +196,6 @@ class _Prepared:
                 1 << shift,
                 launch.decode_codes_capacity(1 << shift, codes_nbytes, total),
                 self.machine.states,
-                self.early,
                 attributes["shared_per_block"],
                 attributes["shared_per_multiprocessor"],
             )
@@ -234,6 +224,7 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
         first, count = one.group.start, _u32(one.group.stop - one.group.start)
         views = _u64(image + prepared.views_at + first * text_launch.SEGMENT_VIEW.itemsize)
         rows_views = _u64(image + prepared.rows_views_at + first * launch.ROWS_VIEW.itemsize)
+        lane.zero(first_rows, _FIRST_ROW_NBYTES * one.tiles)
         lane.launch(
             get_kernel("fsst_rows_lift", "fsst_rows_lift"),
             (2 * machine.states + 1, one.table_count),
@@ -247,26 +238,23 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
                 _u64(restarts),
             ),
         )
-        if not prepared.early:
-            lane.zero(first_rows, _FIRST_ROW_NBYTES * one.tiles)
-            lane.launch(
-                get_kernel("fsst_rows_lift", "fsst_rows_starts"),
-                text_launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
-                text_launch.ROW_THREADS,
-                (
-                    views,
-                    rows_views,
-                    count,
-                    _u64(one.row_blocks),
-                    _u64(first_rows),
-                    _u64(answers),
-                    _u32(int(machine.verdicts[0])),
-                ),
-            )
-        file = "fsst_row_edges" if prepared.early else "fsst_rows"
+        lane.launch(
+            get_kernel("fsst_rows_lift", "fsst_rows_starts"),
+            text_launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
+            text_launch.ROW_THREADS,
+            (
+                views,
+                rows_views,
+                count,
+                _u64(one.row_blocks),
+                _u64(first_rows),
+                _u64(answers),
+                _u32(int(machine.verdicts[0])),
+            ),
+        )
         for each in one.launches:
             lane.launch(
-                get_kernel(file, file if each.shape.staged else f"{file}_large", each.tile_size),
+                get_kernel("fsst_rows", "fsst_rows" if each.shape.staged else "fsst_rows_large", each.tile_size),
                 each.units,
                 each.shape.threads,
                 (
@@ -279,7 +267,7 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
                     _u32(machine.states),
                     _u32(each.shape.codes_capacity),
                     _u32(each.pieces),
-                    *(() if prepared.early else (_u64(first_rows),)),
+                    _u64(first_rows),
                     _u64(answers),
                 ),
                 each.shape.shared,

@@ -19,7 +19,7 @@ from ..part import align
 from ..text import launch as text
 from ..text import values
 from ..text.launch import PIECE_TILES, SearchShape, Shape, all_u64
-from ..text.layout import ROW_BLOCK, TILE_SIZES
+from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from . import train, train_max
 from .automaton import COST_SHIFT, MAX_STATES, automaton
@@ -59,12 +59,11 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
 
 
 def rows_defines(tile_size: int = 0) -> dict[str, int]:
-    """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu and fsst_row_edges.cu."""
+    """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
         "RUN_ON_NBYTES": text.RUN_ON_NBYTES,
         "ROWS_THREADS": 32 * _ROWS_WARPS_MAX,
-        "EDGES_THREADS": 32 * _EDGES_WARPS_MAX,
         "MOST_ROW": MOST_ROW,
     }
 
@@ -146,12 +145,12 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
         return train_max_defines()
     if file in ("fsst_automata", "fsst_search", "fsst_values"):
         return match_defines(tile_size)
-    if file in ("fsst_rows", "fsst_rows_lift", "fsst_row_edges"):
+    if file in ("fsst_rows", "fsst_rows_lift"):
         return rows_defines(tile_size)
     return defines(tile_size) if tile_size else DEFINES
 
 
-_TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_row_edges", "fsst_rows", "fsst_search")
+_TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_search")
 _FOR_ALL_TILES = ("fsst_automata", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values")
 
 
@@ -300,13 +299,9 @@ _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
 #: Bytes of an automaton of rows that reads codes, for each state of that of bytes, and of its restarts.
 ROWS_NBYTES, RESTARTS_NBYTES = 2 * 256 * 4, 256 * 8 * 2
-#: Bytes of the lengths of codes, and of literal bytes, in a thread block of fsst_row_edges.
-_LENGTHS_NBYTES = 4 * 512
 #: Warps of a block that fsst_rows is compiled for, and of a multiprocessor, as its registers allow.
 _ROWS_WARPS_MAX = 16
 _ROWS_RESIDENT = 32
-#: The same of fsst_row_edges.
-_EDGES_WARPS_MAX, _EDGES_RESIDENT = 14, 28
 #: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
 MOST_ROW = 1 << 15
 
@@ -557,31 +552,22 @@ def search_shape(
 
 @lru_cache(256)
 def rows_shape(
-    tile_size: int,
-    codes_capacity: int,
-    states: int,
-    early: bool,
-    shared_per_block: int,
-    shared_per_multiprocessor: int,
+    tile_size: int, codes_capacity: int, states: int, shared_per_block: int, shared_per_multiprocessor: int
 ) -> SearchShape:
-    """Shape of fsst_rows, or of fsst_row_edges (`early`), as `search_shape` finds that of fsst_search.
+    """Shape of fsst_rows, as `search_shape` finds that of fsst_search.
 
     The automaton lies in shared memory where nearly as many warps fit as without. TPC-H SF 10 l_comment on an H200:
     1.39 ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
     """
-    lengths, notes, most_warps, most_resident = 0, 0, _ROWS_WARPS_MAX, _ROWS_RESIDENT
-    if early:
-        most_warps, most_resident = _EDGES_WARPS_MAX, _EDGES_RESIDENT
-        lengths, notes = _LENGTHS_NBYTES, 4 * align(ROW_BLOCK + ROW_BLOCK // 32 + 1, 4) + 256 * (tile_size // 32 + 1)
     while codes_capacity >= tile_size + 16:
-        warp = codes_capacity + text.RUN_ON_NBYTES + 16 + notes
+        warp = codes_capacity + text.RUN_ON_NBYTES + 16
         found = []
         for table in (ROWS_NBYTES * states + RESTARTS_NBYTES, 0):
             best = SearchShape(0, 0, codes_capacity, 0, table > 0)
-            for warps in range(1, most_warps + 1):
-                shared = lengths + table + warps * warp
+            for warps in range(1, _ROWS_WARPS_MAX + 1):
+                shared = table + warps * warp
                 if shared <= shared_per_block:
-                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), most_resident // warps)
+                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), _ROWS_RESIDENT // warps)
                     if resident >= best.resident:
                         best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
             found.append(best)
