@@ -27,8 +27,9 @@ PIECE_NBYTES = 64 << 20
 #: Rows of a piece are a multiple of this.
 _PIECE_ROWS = 1024
 #: Pieces of a frame that a GPU writes: each takes libcudf up to 2.7 times its own memory, and a call may have an eighth
-#: of the frame, or 64 MiB. lineitem of scale factor 10 on an H200, GB/s: 2.4 as libcudf writes them to a path, 3.2
-#: where threads write to the disk beside it (`WrittenBehind`), 3.7 with smaller pages, 7.6 with both.
+#: of the frame, or 64 MiB. lineitem of scale factor 10 on an H200, GB/s of
+#: whole calls: 2.2 as libcudf writes them to a path, 3.9 where threads write to the disk beside it (`WrittenBehind`)
+#: and pages are smaller.
 _GPU_PIECES, _GPU_PIECE_NBYTES, _GPU_MORE = 22, 25 << 20, 8
 #: Most rows of a row group that a GPU writes: libcudf's own choice, with which it takes 10 % less time than with half.
 _GPU_GROUP_ROWS = 1 << 20
