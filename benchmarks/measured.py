@@ -110,6 +110,8 @@ NAMES = {
     OURS: "cudf-fsst",
     f"{OURS}.max": 'cudf-fsst, "max"',
     f"{OURS}.cpu": "cudf-fsst, CPU",
+    f"{OURS}.onpair": "cudf-fsst, `onpair`",
+    f"{OURS}.onpair.max": 'cudf-fsst, `onpair`, "max"',
     "nvcomp.lz4": "LZ4",
     "nvcomp.ans": "ANS",
     "nvcomp.gdeflate": "GDeflate",

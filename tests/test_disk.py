@@ -122,21 +122,3 @@ def test_what_is_written_behind_keeps_its_error(tmp_path: Path, monkeypatch: pyt
         sink.write(bytes(10))
         with pytest.raises(OSError, match="No space left"):
             sink.finish()
-
-
-def test_room_is_asked_for_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def none(_: int, start: int, nbytes: int) -> None:
-        asked.append((start, nbytes))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(disk, "_LARGE", 1000)
-    monkeypatch.setattr(os, "posix_fallocate", none)
-    made = frame().fsst.compress()
-    with pytest.raises(OSError, match=r"No space left on device: .*frame\.fsst"):
-        made.save(tmp_path / "frame.fsst")
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.undo()
-    made.save(tmp_path / "frame.fsst")
-    assert asked == [(0, (tmp_path / "frame.fsst").stat().st_size)]

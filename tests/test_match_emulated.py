@@ -419,24 +419,6 @@ def test_rounds(order: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyt
     assert {(1 << 20, 0), (1 << 20, 1), (220_000, 1), (220_000, 2)} <= rounds
 
 
-def test_little_memory(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a call may take much, planes are of some segments nevertheless."""
-    from cudf_fsst.codecs.text import cuda_match_layout
-
-    rows = mixed(rng, 8 * SEGMENT, nulls=True)
-    segments = Segments(gpu.cuda.to_device(cpu.compress(column(rows))))
-    taken = []
-    for room in (1 << 20, SEGMENT // 2):
-        monkeypatch.setattr(cuda_match_layout, "ROUND_NBYTES", room)
-        segments.reading = None
-        gpu.device.allocations.clear()
-        gpu.device.launches.clear()
-        check(gpu, rows, segments, contains(b"final"))
-        taken.append(sum(gpu.device.allocations))
-    assert gpu.device.launches.count("fsst_automata") > 4
-    assert taken[1] < taken[0] - SEGMENT // 2
-
-
 def test_a_segment_too_large(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     from cudf_fsst.codecs.text import cuda_match_layout
 

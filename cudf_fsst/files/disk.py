@@ -246,8 +246,6 @@ def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
             nbytes += some.nbytes
     descriptor = file.fileno()
     file.flush()
-    if at >= _LARGE and hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, at)  # all at once, which ext4 does faster
     done = [0]  # bytes, about: threads may overwrite each other's sums
 
     def work(job: tuple[int, list[memoryview]]) -> None:

@@ -26,9 +26,6 @@ _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 _TABLES_MAX = 65535
 #: Bytes of a word of a `Machine`.
 _WORD = 8
-#: Bytes of planes that a round fills, if it has more than a segment. TPC-H SF 10 l_comment on an H200, `contains` of a
-#: word: 1.19 ms so, 1.20 all at once, 1.40 with 32 MiB, 1.61 with 16.
-ROUND_NBYTES = 64 << 20
 #: What else a call allocates: small things, and what alignment takes.
 SPARE = 16 << 10
 
@@ -170,7 +167,7 @@ class MatchLayout:
         groups, begin, used, seen = [], 0, 0, set[int]()
         for i, (table, need) in enumerate(zip(self.view["table"].tolist(), needs, strict=True)):
             more = need + (0 if table in seen else automata)
-            if i > begin and (used + more > min(room, ROUND_NBYTES) or len(seen) == _TABLES_MAX):
+            if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
                 groups.append(slice(begin, i))
                 begin, used, seen, more = i, 0, set(), need + automata
             if more > room:
