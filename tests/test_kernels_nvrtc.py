@@ -33,7 +33,7 @@ def variants(architecture: int) -> dict[str, list[dict[str, int]]]:
 
 
 #: Every set of constants is compiled for these, the first of each file for all GPUs.
-OFTEN = (75, 90, 120)
+OFTEN = (75, 90)
 #: File, which set of constants, GPU.
 COMPILED = [
     (file, number, architecture)
