@@ -141,6 +141,8 @@ class Frames(Changing, ByLabels, Written):
         with self._backend.current():
             mask = _best_floats(column, n, largest, seen_rows)
             if mask is None:
+                if self._backend.device != "cpu" and pa.types.is_floating(column._content.type):
+                    return None  # NaN is the largest to cuDF, and no answer to `>=`
                 seen = column._unlabelled(0, seen_rows).dropna()
                 if len(seen) < n:
                     return None
