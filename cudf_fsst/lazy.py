@@ -50,8 +50,10 @@ class Kept(Generic[_K, _T]):
     def keep(self, of: _K, value: _T) -> _T:
         """Keep what is known of an object; it is returned."""
         if self._most is not None:
-            for oldest in list(self._made)[: max(0, len(self._made) - self._most + 1)]:
-                self._made.pop(oldest, None)
+            references = self._made.keyrefs()  # in one step: threads may add others meanwhile
+            for reference in references[: max(0, len(references) - self._most + 1)]:
+                if (oldest := reference()) is not None:
+                    self._made.pop(oldest, None)
         self._made[of] = value
         return value
 
@@ -72,7 +74,6 @@ class _KeptWith(Kept[_K, _T]):
 def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _KeptWith[_K, _T]]:
     """Keep what a function makes of an object, which must not refer to it, as long as that lives.
 
-    Of more than `most` objects only the
-    last are kept. None is not kept.
+    Of more than `most` objects only the last are kept. None is not kept.
     """
     return lambda make: _KeptWith(make, most)

@@ -403,6 +403,15 @@ def test_errors_of_a_join_name_the_key() -> None:
         same(left.fsst.compress().merge(left, on=keys), left.merge(left, on=keys))
 
 
+def test_keys_whose_labels_are_no_strings() -> None:
+    left = pd.DataFrame({"a": [1.0, 2.0, 3.0], 2024: [1, 5, 2], "v": list("xyz")})
+    right = pd.DataFrame({0: [1, 3], "b": [1, 2], 2024: [7, 8]})
+    for keys in (("a", 0), (2024, "b"), (2024, 0), (2024, 2024)):
+        for how in ("inner", "left", "right", "outer"):
+            given: dict[str, Any] = {"how": how, "left_on": keys[0], "right_on": keys[1]}
+            same(left.fsst.compress().merge(right, **given), left.merge(right, **given))
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_and_their_mistakes(name: str) -> None:

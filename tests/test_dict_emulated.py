@@ -15,8 +15,9 @@ import pytest
 import reference_match
 from checker import same_parts
 from cudf_fsst.buffers import ColumnBuffers, DeviceStrings
-from cudf_fsst.codecs import host
+from cudf_fsst.codecs import host, host_strings
 from cudf_fsst.codecs.dict import cpu_merge, launch, plan
+from cudf_fsst.codecs.dict.part import DictPart
 from cudf_fsst.codecs.node import Node, of_parts
 from cudf_fsst.codecs.part import Part
 from cudf_fsst.codecs.task import ColumnTask
@@ -771,3 +772,22 @@ def test_order_of_streams(whole: Whole, rng: np.random.Generator) -> None:
         same(whole.download(node), of_host(rows))
         assert whole.read(node, 1, 1400) == rows[1:1400]
         assert whole.take(node, np.arange(0, 1500, 7)) == rows[::7]
+
+
+@pytest.mark.parametrize("word", [b"rail", b"r" * 100, b"r" * 300])
+@pytest.mark.parametrize("longest_is_known", [True, False])
+def test_questions_on_the_host_change_nothing_on_the_gpu(word: bytes, longest_is_known: bool, whole: Whole) -> None:
+    """The host keeps values of any length; a GPU reads short ones from what it keeps, and others from memory."""
+    rows = [word, b"b", None] * 1500
+    (node,) = whole.compress(rows, codec="dict")
+    (part,) = node.segments
+    assert isinstance(part, DictPart)
+    if not longest_is_known:
+        part.known.longest = None
+    asked = whole.download(node)
+    host_strings.match(asked, search.plan(search.Like((b"", b"r", b""))))
+    (there,) = asked.segments
+    assert isinstance(there, DictPart)
+    assert there.known.few is not None
+    assert whole.read(node) == rows
+    assert whole.take(node, np.array([0, 4, 5])) == [word, b"b", None]

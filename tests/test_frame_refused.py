@@ -221,5 +221,7 @@ def test_operators_and_changes_say_what_to_write() -> None:
     for rows in ({"labels": [0]}, {"index": 0}):
         with pytest.raises(TypeError, match=r"no rows; f\.decompress\(\)\.drop"):
             f.drop(**rows)
+    with pytest.raises(ValueError, match="Cannot specify both 'labels' and 'index'/'columns'"):
+        f.drop("n", axis=1, columns="flag")
     assert f.drop("n", axis=1).decompress().equals(plain.drop("n", axis=1))
     assert f.groupby(level=0).size().equals(plain.groupby(level=0).size())

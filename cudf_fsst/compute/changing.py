@@ -63,7 +63,11 @@ class Changing(Rows):
         ------
         TypeError
             Rows are named, by `index` or by `labels` without ``axis=1``.
+        ValueError
+            `labels` comes with `index` or `columns`, as the library has it.
         """
+        if labels is not None and (index is not None or columns is not None):
+            raise ValueError("Cannot specify both 'labels' and 'index'/'columns'")
         if labels is not None and axis in (1, "columns"):
             columns = labels
         elif labels is not None or index is not None:

@@ -182,9 +182,12 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     counts = len(labels[0]), len(labels[1])
     called = [[f"l{place}" for place in range(counts[0])], [f"r{place}" for place in range(counts[1])]]
     for first, second in zip(*places, strict=False):
-        if labels[0][first] == labels[1][second]:  # one column of the result
+        pair = labels[0][first], labels[1][second]
+        if pair[0] != pair[1] and not all(isinstance(label, str) for label in pair):
+            return None  # pandas fills such keys by other rules
+        if pair[0] == pair[1]:  # one column of the result
             # The library's errors name a key: by its label, where that is no name given above.
-            label = labels[0][first]
+            label = pair[0]
             free = isinstance(label, str) and label not in (_LEFT, _RIGHT) and not re.fullmatch("[lrk][0-9]+", label)
             called[0][first] = called[1][second] = label if free else f"k{first}"
     return _Side(left, labels[0], places[0], called[0], _LEFT), _Side(right, labels[1], places[1], called[1], _RIGHT)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # nodes have parts
 
 
 class Known:
-    """What is found out about the values of a dictionary, and kept in host memory: copies of a part share it."""
+    """What is found out about the values of a dictionary, and kept in host memory."""
 
     #: Bytes of the longest; None: nobody has looked.
     longest: int | None = None
@@ -84,7 +84,9 @@ class DictPart(Part):
             yield from child.parts
 
     def with_leaves(self, parts: Iterator[Part]) -> DictPart:
-        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, self.known)
+        known = Known()  # a GPU keeps other values than the host does
+        known.longest = self.known.longest
+        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, known)
 
     @property
     def nbytes(self) -> int:
