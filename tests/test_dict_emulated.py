@@ -788,6 +788,6 @@ def test_questions_on_the_host_change_nothing_on_the_gpu(word: bytes, longest_is
     host_strings.match(asked, search.plan(search.Like((b"", b"r", b""))))
     (there,) = asked.segments
     assert isinstance(there, DictPart)
-    assert there.known.few is not None
+    assert there.known.few_on_host is not None
     assert whole.read(node) == rows
     assert whole.take(node, np.array([0, 4, 5])) == [word, b"b", None]

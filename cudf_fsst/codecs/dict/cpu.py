@@ -335,9 +335,12 @@ def codes_of(part: DictPart, first: int = 0, last: int | None = None) -> npt.NDA
 
 def few_of(part: DictPart) -> Few | None:
     """The values where they are a few short ones: decoded once, and kept with them."""
-    if part.known.few is None and few.may_be(part.values):
-        part.known.few = Few(text.read(part.values.segments))
-    return part.known.few
+    known = part.known
+    if known.few is not None:
+        return known.few
+    if known.few_on_host is None and few.may_be(part.values):
+        known.few_on_host = Few(text.read(part.values.segments))
+    return known.few_on_host
 
 
 def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:

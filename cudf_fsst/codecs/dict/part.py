@@ -15,12 +15,14 @@ if TYPE_CHECKING:  # nodes have parts
 
 
 class Known:
-    """What is found out about the values of a dictionary, and kept in host memory."""
+    """What is found out about the values of a dictionary, and kept in host memory: copies of a part share it."""
 
     #: Bytes of the longest; None: nobody has looked.
     longest: int | None = None
-    #: If they are a few short ones, these.
+    #: If they are a few short ones, these, as a GPU has read them.
     few: Few | None = None
+    #: If they are a few, these, as the host has read them: longer ones, too, so that no GPU may rely on it.
+    few_on_host: Few | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Known, ()
@@ -84,9 +86,7 @@ class DictPart(Part):
             yield from child.parts
 
     def with_leaves(self, parts: Iterator[Part]) -> DictPart:
-        known = Known()  # a GPU keeps other values than the host does
-        known.longest = self.known.longest
-        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, known)
+        return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, self.known)
 
     @property
     def nbytes(self) -> int:
