@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 #: Cases of the test that always runs, of the whole campaign, of them with bounds checked, on the emulated GPU.
 QUICK = 200
 CASES = int(os.environ.get("CUDF_FSST_HOSTILE_CASES", "6000"))
-CHECKED = CASES // 10
+CHECKED = CASES // 20
 EMULATED = CASES // 40
 #: Larger streams are not decompressed on the emulated GPU.
 LARGE = 2**17

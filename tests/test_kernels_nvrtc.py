@@ -32,8 +32,8 @@ def variants(architecture: int) -> dict[str, list[dict[str, int]]]:
     return found
 
 
-#: Every set of constants is compiled for these, the first of each file for all GPUs.
-OFTEN = (75, 90)
+#: Every set of constants is compiled for these, the first set of each file for all GPUs.
+OFTEN = (90,)
 #: File, which set of constants, GPU.
 COMPILED = [
     (file, number, architecture)
