@@ -74,7 +74,8 @@ class ResultsFile:
 def as_text(content: dict[str, Any]) -> str:
     """JSON with a line for every record."""
     head = json.dumps({key: value for key, value in content.items() if key != "records"}, indent=1)
-    records = ",\n".join(f"  {json.dumps(record)}" for record in content["records"])
+    lines = (json.dumps(record, separators=(",", ":")) for record in content["records"])
+    records = ",\n".join(f"  {line}" for line in lines)
     return f'{head[:-2]},\n "records": [\n{records}\n ]\n}}\n'
 
 

@@ -235,15 +235,8 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
     """Rows of strings that have dictionaries by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
-    count, there = int(rows.size), None
-    if isinstance(rows, np.ndarray):
-        there = lane.allocate(8 * count)
-        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
-        address = int(there.ptr)
-    else:
-        with lane.stream:
-            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
-        address = int(rows.data.ptr)
+    count = int(rows.size)
+    address, _keep = cuda_gather.numbers_there(rows, lane)
     chosen = RowNumbers(address, count, 0, order)
     found: dict[int, DeviceStrings] = {}
     spelled: list[tuple[int, DictPart]] = []

@@ -107,8 +107,8 @@ class Packed(Part):
     meta_nbytes: int
     codes_nbytes: int
     # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
-    null_count: ClassVar[int] = 0  # type: ignore[misc]
-    table: ClassVar[None] = None  # type: ignore[misc]
+    null_count: ClassVar[int] = 0  # type: ignore[misc]  # a fact of the class
+    table: ClassVar[None] = None  # type: ignore[misc]  # a fact of the class
 
     @property
     def values_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts

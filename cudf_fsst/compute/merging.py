@@ -65,7 +65,7 @@ class _Side(NamedTuple):
             part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
             rows = self._candidates(other) if fewer and how in _LEAVES_OUT[self.number] else None
             if rows is None:
-                made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]
+                made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
             else:
                 made, numbers = part._take(rows), selection.numbers_of(rows)
         else:
@@ -96,7 +96,7 @@ class _Side(NamedTuple):
         if isinstance(self.data, Rows):
             if self.data.device != device:
                 return None
-            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]
+            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
             return list(part._dtypes(categories=False))
         if not interop_cudf.is_cudf_frame(self.data):
             return None
@@ -108,7 +108,7 @@ class _Side(NamedTuple):
         if not isinstance(self.data, Rows):
             every = interop_cudf.columns(self.data)
             return [every[place] for place in places]
-        part, backend = self.data._of_places(list(places)), self.data._backend  # type: ignore[attr-defined]
+        part, backend = self.data._of_places(list(places)), self.data._backend  # type: ignore[attr-defined]  # of a frame
         read = backend.read(part._nodes) if rows is None else backend.take(part._nodes, rows)
         return [
             interop_cudf.build(some, content.type, content.stored)
@@ -121,7 +121,7 @@ class _Side(NamedTuple):
         What is not there is missing, and dtypes are what the library makes of it.
         """
         if isinstance(self.data, Rows):
-            part = self.data._of_places(list(places))  # type: ignore[attr-defined]
+            part = self.data._of_places(list(places))  # type: ignore[attr-defined]  # of a frame
             backend = part._backend
             # On a GPU without a look at them: they are right.
             rows = part._numbers(numbers, selection.row_numbers) if backend.device == "cpu" else numbers

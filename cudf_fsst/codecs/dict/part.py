@@ -49,25 +49,23 @@ class DictPart(Part):
     values: Node
     chars: int
     known: Known = field(default_factory=Known, repr=False)
-    # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
-    codec: ClassVar[str] = NAME  # type: ignore[misc]
-    table: ClassVar[None] = None  # type: ignore[misc]
+    codec: ClassVar[str] = NAME  # type: ignore[misc]  # a fact of the class
+    table: ClassVar[None] = None  # type: ignore[misc]  # a fact of the class
 
-    # What follows from other attributes can be read alone; mypy takes a part's for such that can be set.
     @property
-    def children(self) -> tuple[Node, Node]:  # type: ignore[override]
+    def children(self) -> tuple[Node, Node]:  # type: ignore[override]  # read alone, as in all parts
         return self.indices, self.values
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def rows(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return self.indices.rows
 
     @property
-    def null_count(self) -> int:  # type: ignore[override]
+    def null_count(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return self.indices.null_count
 
     @property
-    def values_nbytes(self) -> int:  # type: ignore[override]
+    def values_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return self.chars
 
     @property
@@ -93,11 +91,11 @@ class DictPart(Part):
         return sum(part.nbytes for part in self.leaves)
 
     @property
-    def meta_nbytes(self) -> int:  # type: ignore[override]
+    def meta_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return sum(part.meta_nbytes for part in self.leaves)
 
     @property
-    def codes_nbytes(self) -> int:  # type: ignore[override]
+    def codes_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return sum(part.codes_nbytes for part in self.leaves)
 
     def check_buffers(self) -> None:

@@ -12,6 +12,7 @@ from ...device.memory import Lane, Workspace, current_device, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from ..text import launch as text_launch
+from ..text.cuda_match_layout import rounds
 from ..text.layout import ROW_BLOCK
 from . import launch
 from .cuda_kernels import get_kernel
@@ -28,8 +29,6 @@ _KEPT = 8
 _FIRST_ROW_NBYTES = 8
 #: Rows that a segment has at most: their numbers, and one more, have 32 bits.
 _ROWS_MAX = 2**32 - 2
-#: Tables of a round: what the second dimension of a grid may be.
-_TABLES_MAX = 65535
 #: What else a call allocates: small things, and what alignment takes.
 _SPARE = 16 << 10
 
@@ -167,18 +166,7 @@ class _Prepared:
     def _groups(self, tiles: npt.NDArray[np.int64], room: int) -> list[slice] | None:
         """Rounds of segments that need at most `room` bytes, or None."""
         automaton = launch.ROWS_NBYTES * self.machine.states + launch.RESTARTS_NBYTES
-        groups, begin, used, seen = [], 0, 0, set[int]()
-        for i, (table, count) in enumerate(zip(self.view["table"].tolist(), tiles.tolist(), strict=True)):
-            need = _FIRST_ROW_NBYTES * count
-            more = need + (0 if table in seen else automaton)
-            if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
-                groups.append(slice(begin, i))
-                begin, used, seen, more = i, 0, set(), need + automaton
-            if more > room:
-                return None
-            used += more
-            seen.add(table)
-        return [*groups, slice(begin, tiles.size)]
+        return rounds(self.view["table"], _FIRST_ROW_NBYTES * tiles, automaton, room)
 
     def _launches(
         self, group: slice, all_tiles: npt.NDArray[np.int64], shifts: npt.NDArray[np.int64], place: int

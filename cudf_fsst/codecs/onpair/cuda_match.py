@@ -54,7 +54,7 @@ class OnPairSearcher:
         return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
 
     def values_kernel(self, name: str) -> Any:
-        raise NotImplementedError(name)
+        raise NotImplementedError(f"onpair compares no rows with values (COMPARES), asked for {name}")
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:

@@ -88,17 +88,7 @@ def take(
     whole = [bool(segments) and reads_all(segments, count, room, order) for segments in columns]
     if not any(whole):
         return cuda_take.take(columns, rows, lane=lane)
-    there = None
-    if isinstance(rows, np.ndarray):
-        there = lane.allocate(8 * count)
-        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
-        address = int(there.ptr)
-    else:
-        import cupy
-
-        with lane.stream:
-            rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
-        address = int(rows.data.ptr)
+    address, _keep = numbers_there(rows, lane)
     few = [segments for segments, own in zip(columns, whole, strict=True) if not own]
     rest = iter(cuda_take.take(few, rows, lane=lane) if few else ())
     numbers = Numbers(address, 8, count, 0, order)
@@ -106,6 +96,19 @@ def take(
         gather(segments, numbers, lane=lane, room=room) if own else next(rest)
         for segments, own in zip(columns, whole, strict=True)
     ]
+
+
+def numbers_there(rows: Any, lane: Lane) -> tuple[int, Any]:
+    """The address of row numbers in GPU memory, as int64, and what keeps them there."""
+    if isinstance(rows, np.ndarray):
+        there = lane.allocate(8 * rows.size)
+        lane.upload(there.ptr, np.ascontiguousarray(rows, np.int64))
+        return int(there.ptr), there
+    import cupy
+
+    with lane.stream:
+        rows = cupy.ascontiguousarray(cupy.asarray(rows, dtype=cupy.int64))
+    return int(rows.data.ptr), rows
 
 
 def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int = 0) -> bool:

@@ -163,18 +163,7 @@ class MatchLayout:
 
     def _groups(self, automata: int, room: int) -> list[slice] | None:
         """Rounds of segments that need at most `room` bytes, or None. A symbol table's automata take `automata`."""
-        needs = (4 * self.planes * self.words).tolist()
-        groups, begin, used, seen = [], 0, 0, set[int]()
-        for i, (table, need) in enumerate(zip(self.view["table"].tolist(), needs, strict=True)):
-            more = need + (0 if table in seen else automata)
-            if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
-                groups.append(slice(begin, i))
-                begin, used, seen, more = i, 0, set(), need + automata
-            if more > room:
-                return None
-            used += more
-            seen.add(table)
-        return [*groups, slice(begin, len(needs))]
+        return rounds(self.view["table"], 4 * self.planes * self.words, automata, room)
 
     def _launches(
         self, group: slice, states: int, planes: int, place: int
@@ -273,3 +262,31 @@ class Prepared:
         made = self.image.copy()
         made.view(_u64)[self._addresses] += _u64(address)
         return made
+
+
+def rounds(
+    tables: npt.NDArray[np.uint64], needs: npt.NDArray[np.int64], automata: int, room: int
+) -> list[slice] | None:
+    """Rounds of segments that need at most `room` bytes; None where one alone needs more.
+
+    Parameters
+    ----------
+    tables : ndarray of uint64, shape (segments,)
+        Addresses of their tables.
+    needs : ndarray of int64, shape (segments,)
+        Bytes that each needs.
+    automata : int
+        Bytes that a table of a round needs besides.
+    room : int
+    """
+    groups, begin, used, seen = [], 0, 0, set[int]()
+    for i, (table, need) in enumerate(zip(tables.tolist(), needs.tolist(), strict=True)):
+        more = need + (0 if table in seen else automata)
+        if i > begin and (used + more > room or len(seen) == _TABLES_MAX):
+            groups.append(slice(begin, i))
+            begin, used, seen, more = i, 0, set(), need + automata
+        if more > room:
+            return None
+        used += more
+        seen.add(table)
+    return [*groups, slice(begin, len(needs))]

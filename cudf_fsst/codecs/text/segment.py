@@ -31,12 +31,12 @@ class Segment(Part):
 
     # What follows from other attributes can be read alone; mypy takes a part's for such that can be set.
     @property
-    def codec(self) -> str:  # type: ignore[override]
+    def codec(self) -> str:  # type: ignore[override]  # read alone, as in all parts
         """The name of the codec that made it, which its table says."""
         return self.table.codec
 
     @property
-    def rows(self) -> int:  # type: ignore[override]
+    def rows(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return self.layout.rows
 
     @property
@@ -47,7 +47,7 @@ class Segment(Part):
     values_nbytes = chars
 
     @property
-    def meta_nbytes(self) -> int:  # type: ignore[override]
+    def meta_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
         return self.layout.meta_nbytes
 
     def section(self, name: str) -> npt.NDArray[Any]:
