@@ -58,6 +58,7 @@ def interrupting(at: int) -> tuple[list[int], Callable[[Any, str, Any], None]]:
 def interrupted(operation: Callable[[], Any], at: int) -> int:
     """How many steps the operation had, or took until it was interrupted."""
     seen, profile = interrupting(at)
+    gc.disable()  # Python prints what is raised in a callback of a collection (hypothesis has one), and goes on
     sys.setprofile(profile)
     try:
         operation()
@@ -65,6 +66,7 @@ def interrupted(operation: Callable[[], Any], at: int) -> int:
         pass
     finally:
         sys.setprofile(None)
+        gc.enable()
     return seen[0]
 
 

@@ -235,6 +235,7 @@ def test_interrupted_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
         at += 1
         if at % 3 == 0:
             monkeypatch.setattr(workers, "_pool", workers._Pool())  # where threads start, too
+        gc.disable()  # Python prints what is raised in a callback of a collection (hypothesis has one), and goes on
         try:
             sys.setprofile(interrupting(at))
             map_items(work, range(6))
@@ -242,6 +243,7 @@ def test_interrupted_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
             interrupts += 1
         finally:
             sys.setprofile(None)
+            gc.enable()
         assert not running
         assert workers.at_work() == 0
         assert workers._pool.wanted == []
