@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from .accessor import FsstAccessor, FsstFrameAccessor, register
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.onpair.symbols import OnPairTable
-from .column import CompressedColumn, train
+from .column import CompressedColumn
+from .compressing import train
 from .device.pinned import set_pinned_limit
 from .exchange import compress, from_arrow
-from .frame import CompressedFrame, load
+from .frame import CompressedFrame
 from .interop import arrow_extension
 from .joining import Compressor, concat
+from .loading import load
 
 if TYPE_CHECKING:
     from .engines.polars import scan

@@ -10,8 +10,9 @@ import pandas as pd
 
 from .codecs.fsst.symbols import SymbolTable
 from .codecs.onpair.symbols import OnPairTable
-from .column import CompressedColumn, checked, compress_checked
-from .frame import CompressedFrame, compress_frame
+from .column import CompressedColumn
+from .compressing import checked, compress_checked, compress_frame
+from .frame import CompressedFrame
 
 
 class FsstAccessor:

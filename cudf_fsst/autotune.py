@@ -137,7 +137,7 @@ def tune(series: Any, tile_size: int, *, step: Callable[[], None] = lambda: None
     RuntimeError
         The choices found would store other bytes or give back other rows: a bug.
     """
-    from .column import train
+    from .compressing import train
 
     table = train(series)  # once: training is no launch choice
 

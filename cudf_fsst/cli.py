@@ -247,8 +247,9 @@ def decompress(
     the index; CSV or Arrow's IPC format, without it.
     """
     from .cli_files import kind_of, write
-    from .frame import CompressedFrame, load, of_column
+    from .frame import CompressedFrame, of_column
     from .joining import concat
+    from .loading import load
 
     _check_output(output, files, force)
     kind_of(output)

@@ -8,7 +8,8 @@ from typing import Any
 
 from .files.columns import outline
 from .files.storage import version_of
-from .frame import CompressedFrame, load, of_column, of_loaded
+from .frame import CompressedFrame, of_column
+from .loading import load, of_loaded
 
 
 def facts_of(path: Path, symbols: bool = False, check: bool = False) -> dict[str, Any]:

@@ -7,28 +7,24 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from . import batches, compute, query, selection
+from . import compute, query, selection
 from . import index as indexes
-from .backend import Asked, Backend, HostBackend, check_options, of_data
-from .codecs import registry
+from .backend import Backend, HostBackend
 from .codecs.contract import Table
 from .codecs.node import Content, is_strings
 from .codecs.text.segment import Segment
+from .column_arrow import ArrowColumn
 from .files import columns as files
 from .index import CompressedIndex
-from .interop import arrow_columns, arrow_extension, dtypes
-from .interop import cudf as interop_cudf
 from .interop import pandas as interop_pandas
 from .interop.arrow import decoding, to_arrow
 from .tables import as_html, size_bar
 
 
-class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
+class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused, query.Questions):
     """A compressed column, in host memory or on a GPU.
 
     ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself
@@ -117,14 +113,6 @@ class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
     def name(self) -> Any:
         """Name of the Series."""
         return self._name
-
-    @property
-    def dtype(self) -> Any:
-        """Dtype of the Series."""
-        if self._dtype is None:
-            with self._backend.current():
-                self._dtype = dtype_of(self._content, self._backend)
-        return self._dtype
 
     @property
     def codec(self) -> str:
@@ -216,10 +204,6 @@ class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
             ("symbol tables", f"{len(tables)} ({symbols} symbols)" if tables else "0"),
         ]
 
-    @property
-    def _is_text(self) -> bool:
-        return holds_text(self._content)
-
     def __repr__(self) -> str:
         lines = [f"  {label}: {value}" for label, value in self._facts()]
         return "\n".join(["CompressedColumn", *lines])
@@ -270,112 +254,6 @@ class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
             labels,
             nullable=self.null_count > 0,
         )
-
-    def to_arrow(self, *, compressed: bool = False) -> Any:
-        """The column as an Arrow array.
-
-        Parameters
-        ----------
-        compressed : bool
-            True: an array of one value, the column as it is, with its name, dtype and index. Its type is the extension
-            type ``cudf_fsst.column``, which IPC, Flight and Parquet files of other programs carry;
-            `cudf_fsst.from_arrow` makes the column of it.
-
-        Returns
-        -------
-        pyarrow.Array
-            It has the Arrow type of the values. Strings have the type that their dtype names. Else they are string,
-            or large_string from 2^31 characters on. The result is a `pyarrow.ChunkedArray` where the dtype names
-            string and one array cannot hold the characters.
-        """
-        if compressed:
-            file = io.BytesIO()
-            self._save(file)
-            return arrow_extension.array_of([file.getvalue()])
-        if not self._is_text:
-            host = self.to_host()
-            (values,) = host._backend.read([host._content.node])
-            made = host._backend.interop.to_chunked(values, self._content.type)
-            return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
-        return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """What ``numpy.asarray`` makes of the column: the array that it makes of the pandas.Series.
-
-        Parameters
-        ----------
-        dtype : numpy dtype, optional
-            The dtype of the array. None takes that of the pandas.Series as an array. Strings become ``object``, with
-            the missing values of the column's dtype.
-        copy : bool, optional
-            False is refused, because the values must be decoded.
-
-        Returns
-        -------
-        numpy.ndarray
-            One dimension, a value for each row.
-
-        Raises
-        ------
-        UnicodeDecodeError
-            Some bytes are not UTF-8, so that no Python string can be made of them.
-        """
-        if copy is False:
-            raise ValueError("a compressed column has no array to share; np.asarray(column) decodes it")
-        series = self.to_pandas()
-        try:
-            return np.asarray(series, dtype=dtype)
-        except pa.ArrowException:
-            with decoding(self.to_arrow()):
-                raise
-
-    def __arrow_array__(self, type: Any = None) -> Any:
-        """What ``pyarrow.array`` makes of the column: `to_arrow`, cast to the type that is asked for."""
-        array = self.to_arrow()
-        return array if type is None else array.cast(type)
-
-    def __arrow_c_schema__(self) -> Any:
-        """The type, for libraries that speak Arrow; without a name, as arrays and streams of arrays have none."""
-        return pa.field("", self._arrow_type()).__arrow_c_schema__()
-
-    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
-        """The whole column, for libraries that speak Arrow and want one array; see `__arrow_c_stream__`."""
-        array = self.to_arrow()
-        if isinstance(array, pa.ChunkedArray):  # more characters than the type can count
-            array = array.cast(pa.large_string()).combine_chunks()
-        else:
-            array = array.cast(self._arrow_type())
-        found: tuple[Any, Any] = array.__arrow_c_array__(requested_schema)
-        return found
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The column, for libraries that speak Arrow: ``pyarrow.chunked_array(c)``, ``polars.Series(c)``.
-
-        It is decoded into arrays of some 64 MiB, all of them before the first is handed over; they are not copied. The
-        stream of a frame, of one column say, is decoded as it is read. A column on a GPU moves to host memory,
-        compressed, first.
-
-        Parameters
-        ----------
-        requested_schema : PyCapsule, optional
-            Of the type that the reader would like; arrays are cast where Arrow can.
-        """
-        there, kind = self.to_host()._content, self._arrow_type()
-        found = [
-            chunk
-            for piece in batches.pieces([there], len(self))
-            for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
-        ]
-        return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
-
-    def _arrow_type(self) -> Any:
-        """The type that arrays of an Arrow stream have."""
-        return (interop_pandas.arrow_type(self.dtype) if self._is_text else None) or self._content.type
-
-    def _host_strings(self, start: int, stop: int | None) -> Any:
-        backend = self._backend
-        with backend.current():
-            return backend.host_strings(self._content.node, start, stop)
 
     # Parts --------------------------------------------------------------------------------------------------------
 
@@ -461,46 +339,7 @@ class CompressedColumn(compute.Columns, compute.Refused, query.Questions):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(
-        self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write the column to a file, from which `cudf_fsst.load` reads it.
-
-        Parameters
-        ----------
-        path : path, URL or file object
-            Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
-            permissions of an older file stay. A process that is killed meanwhile may leave a file
-            ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
-            the file is written to a temporary one of this machine, and sent when it is complete.
-        compression : str, optional
-            ``"zstd"``: an outer codec over each part of the file, which is smaller then, and slower to write and load.
-            The file is of version 4 of the format; its bytes depend on the release of Zstandard, too.
-        storage_options : dict, optional
-            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
-
-        Raises
-        ------
-        TypeError
-            A file cannot give back the name or the index: an object index of mixed types, for example, or a name in a
-            time zone without a name of its own.
-        ValueError
-            There is no such `compression`.
-        OSError
-            The file cannot be written.
-
-        Notes
-        -----
-        docs/format.md defines the file. It is of version 1, or of version 3 for values other than strings, for strings
-        with a dictionary and for an index that version 1 cannot say exactly. Missing labels of an object index become
-        None, and NumPy's numbers in names become Python's.
-        """
-        self._save(path, compression, storage_options)
-
-    def _save(
-        self, path: Any, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write to a path, a URL or a file object."""
+    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
         host = self.to_host()
         in_version_1 = host._is_text and host._content.node.codec == files.FIRST_TEXT and compression is None
         index = host._index.for_version_1() if in_version_1 else None
@@ -558,121 +397,3 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn:
     """The column of a file."""
     (content,) = loaded.columns
     return CompressedColumn._make(content, HostBackend(), loaded.labels[0], indexes.of_loaded(loaded), loaded.dtype)
-
-
-_TEXT_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string()))
-
-
-def holds_text(content: Content) -> bool:
-    """Whether a column's values are strings of a dtype of strings."""
-    kind, stored = content.type, content.stored
-    if kind.id not in _TEXT_IDS or stored is None:
-        return False
-    return stored["kind"] in ("string", "object") or (
-        stored["kind"] == "arrow" and stored["type"] in ("string", "large_string")
-    )
-
-
-def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> Any:
-    """Dtype of a column, as decompressing gives it; without `categories`, those of categories have none."""
-    kind, node = content.type, content.node
-    if holds_text(content):
-        return dtypes.decode_string_dtype(content.stored)
-    is_dictionary = pa.types.is_dictionary(kind)
-    if backend.device != "cpu" and not is_dictionary:
-        return interop_cudf.plain_dtype(kind, content.stored)
-    # pandas' dtype of integers depends on whether there are nulls.
-    nulls = node.null_count > 0 and backend.device == "cpu" and not is_dictionary
-    some = arrow_columns.describe(pa.nulls(1, kind) if nulls else arrow_columns.no_rows(kind))
-    if is_dictionary and categories:  # they are part of the dtype
-        some.children = tuple(backend.read(node.children))
-    return backend.interop.build(some, kind, content.stored).dtype
-
-
-def compress(data: Any, **options: Any) -> CompressedColumn:
-    """Compress a Series or Index; what ``data.fsst.compress()`` does (see there)."""
-    return compress_checked(*checked(data), **options)
-
-
-def checked(data: Any) -> tuple[Backend, Any, bool]:
-    """Backend for a Series or Index, the data without a cudf.pandas proxy around it, and whether it had one.
-
-    Raises
-    ------
-    AttributeError
-        Nothing takes such values.
-    TypeError
-        It is no Series, Index or Arrow array.
-    """
-    data, proxied = interop_cudf.unwrap_proxy(data)
-    backend, data = of_data(data)
-    backend.interop.check_dtype(data)
-    return backend, data, proxied
-
-
-def compress_checked(
-    backend: Backend,
-    data: Any,
-    proxied: bool,
-    *,
-    table: Any = None,
-    tile_size: Any = "auto",
-    level: Any = "default",
-    codec: str | None = None,
-    stream: Any = None,
-    to_host: bool = False,
-) -> CompressedColumn:
-    """Compress what `checked` returned; `to_host`: into host memory, wherever the data is."""
-    check_options(table, tile_size, level)
-    if codec is not None and codec not in registry.names():
-        raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
-    name, index = backend.interop.labels(data)
-    asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
-    if backend.device == "cpu":
-        [content], _ = backend.compress([asked], stream=stream)
-        kept = indexes.keep(index)
-    else:
-        found = indexes.of_range(index, backend)
-        plain, names = (None, []) if found is not None else indexes.unnamed(index, backend)
-        [content], described = backend.compress([asked], plain, stream=stream, to_host=to_host)
-        kept = found if found is not None else indexes.of_described(described, len(index), names)
-        if to_host:
-            backend = HostBackend()
-    dtype = data.dtype if holds_text(content) else None
-    if dtype is not None and isinstance(data, (pd.Series, pd.Index)):
-        query.made_of_text(content.node, dtype)
-    return CompressedColumn._make(content, backend, name, kept, dtype, proxied and backend.device != "cpu")
-
-
-def train(data: Any, *, codec: str = "fsst", level: str = "default", stream: Any = None) -> Any:
-    """Train a symbol table, for compressing other data that is like this.
-
-    Parameters
-    ----------
-    data : pandas or cudf Series or Index, or pyarrow.Array
-        Strings.
-    codec : str
-        A codec of text, whose table it is.
-    level : {"default", "max"}
-        The level at which the table will be used. Any table works at any level, but fits its own best.
-    stream : rmm or CuPy stream, optional
-        The stream to work on. Only for data on a GPU.
-
-    Returns
-    -------
-    SymbolTable or OnPairTable
-        Of codec ``"fsst"`` or ``"onpair"``. Equal strings give equal tables, on a GPU and on the host.
-
-    Raises
-    ------
-    AttributeError
-        The data is not of strings.
-    ValueError
-        There is no such `level`, or no such `codec` of text.
-    """
-    check_options(None, "auto", level)
-    registry.of_text(codec)
-    backend, data, _ = checked(data)
-    if not backend.interop.holds_strings(data):
-        raise AttributeError(f"a symbol table is trained on strings, not on {data.dtype}")
-    return backend.train(data, codec, level=level, stream=stream)

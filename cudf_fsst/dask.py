@@ -47,7 +47,8 @@ except ModuleNotFoundError as error:
 
 from .backend import DeviceBackend, HostBackend, check_options
 from .column import CompressedColumn
-from .frame import CompressedFrame, check_codecs
+from .compressing import check_codecs
+from .frame import CompressedFrame
 from .interop import faithful
 
 __all__ = ["CompressedDataFrame", "Plugin", "compress", "disable", "enable", "stats"]

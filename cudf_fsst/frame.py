@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
-from . import batches, compute, selection
-from . import index as indexes
-from .backend import Asked, Backend, DeviceBackend, HostBackend, check_options, of_frame
-from .codecs import registry
+from . import compute, selection
+from .backend import Backend, HostBackend
 from .codecs.node import Content, Node
-from .column import CompressedColumn, dtype_of
-from .column import of_loaded as column_of
+from .column import CompressedColumn
 from .files import columns as files
+from .frame_arrow import ArrowFrame
 from .index import CompressedIndex
 from .interop import cudf as interop_cudf
-from .interop import schema
-from .interop.arrow import table_of
 from .naming import naming
 from .tables import as_html
-
-if TYPE_CHECKING:
-    from .engines.tables import EngineTable
 
 #: Columns that a notebook shows.
 _SHOWN = 60
@@ -36,7 +28,7 @@ _SHOWN = 60
 _KEPT_PARTS = 8
 
 
-class CompressedFrame(compute.Frames, compute.Refused):
+class CompressedFrame(ArrowFrame, compute.Refused):
     """A compressed DataFrame, in host memory or on a GPU.
 
     ``df.fsst.compress()``, `read_parquet`, `concat`, `load` and `Compressor` make one. The class itself cannot be
@@ -105,20 +97,6 @@ class CompressedFrame(compute.Frames, compute.Refused):
     def columns(self) -> Any:
         """Labels of the columns: a pandas.Index."""
         return self._labels.view()
-
-    @property
-    def dtypes(self) -> pd.Series:
-        """Dtype of each column, as `decompress` gives it."""
-        return pd.Series(self._dtypes(), index=self.columns, dtype=object)
-
-    def _dtypes(self, *, categories: bool = True) -> list[Any]:
-        """Dtype of each column; without `categories`, those of categories have none."""
-        found = []
-        with self._backend.current():
-            for label, column in zip(self._labels, self._columns, strict=True):
-                with naming(f"column {label!r}"):
-                    found.append(dtype_of(column, self._backend, categories=categories))
-        return found
 
     @property
     def nbytes(self) -> int:
@@ -440,157 +418,9 @@ class CompressedFrame(compute.Frames, compute.Refused):
         """
         return self.column_at(self._place(label))
 
-    def to_arrow(self, *, compressed: bool = False) -> Any:
-        """The columns, without the index, as a pyarrow.Table.
-
-        Parameters
-        ----------
-        compressed : bool
-            True: a table of one row, in which each value is a column as it is, of the extension type
-            ``cudf_fsst.column``; see `CompressedColumn.to_arrow`.
-        """
-        if compressed:
-            index = indexes.compress(pd.RangeIndex(len(self)), HostBackend())
-            whole = self.to_host()
-            columns = [
-                CompressedColumn._make(content, whole._backend, label, index).to_arrow(compressed=True)
-                for label, content in zip(self._labels, whole._columns, strict=True)
-            ]
-            fields = [(field.name, column.type) for field, column in zip(self._arrow_schema(), columns, strict=True)]
-            return pa.Table.from_arrays(columns, schema=schema.with_labels(fields, self._labels, len(self)))
-        there = self.to_host()
-        return table_of(batches.arrays(there._columns, 0, len(self)), self._arrow_schema(), len(self))
-
-    def __arrow_c_schema__(self) -> Any:
-        """The types of the columns, without the index, for libraries that speak Arrow."""
-        return self._arrow_schema().__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The columns, without the index, for libraries that speak Arrow: ``pa.table(f)``, ``polars.DataFrame(f)``.
-
-        Rows are decoded as the stream is read, some 64 MiB at a time. A frame on a GPU moves to host memory,
-        compressed, first.
-
-        Parameters
-        ----------
-        requested_schema : PyCapsule, optional
-            Of the types that the reader would like; columns are cast where Arrow can.
-        """
-        there = self.to_host()
-        reader = batches.reader(there._columns, self._arrow_schema(), len(self))
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def lazy(self, where: Any = None) -> Any:
-        """The columns, without the index, as a LazyFrame of Polars, which decodes what a query needs, piece by piece.
-
-        What Polars filters by is answered on the codes where that can be: comparisons of integers, booleans, dates,
-        times, durations and decimals with a constant, ``is_between``, ``is_in`` and ``is_null``; of strings ``==``,
-        ``is_in``, ``str.starts_with``, ``str.ends_with``, ``str.contains`` of literals and ``str.len_*``; joined by
-        ``&``, ``|`` and ``~``. The rows that are left are decoded, of the columns that the query uses alone, and Polars
-        filters again. The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
-
-        Polars' GPU engine gets pieces in GPU memory, of which one is there at a time. A frame in host memory moves its
-        columns there, compressed. Of several GPUs each gets other rows. For Polars' CPU engine a frame on a GPU moves
-        the columns that a query uses to host memory, compressed.
-
-        Parameters
-        ----------
-        where : polars.Expr, optional
-            Rows for which it is not true are left out, as ``lazy().filter(where)`` does it. Polars' GPU engine does not
-            tell what it filters by. There this is the way to have it answered on the codes.
-
-        Returns
-        -------
-        polars.LazyFrame
-            Its columns have the labels as texts. Values and types are those that Polars makes of `to_arrow`, but
-            ordered categories are an Enum.
-
-        Raises
-        ------
-        ImportError
-            Polars is missing.
-        TypeError
-            Polars has no such type; the column is named. Or `where` is no expression.
-        ValueError
-            Two columns have the same label as a text.
-        """
-        from .engines import polars as engines
-
-        return engines.lazy(self._engine_table(), where)
-
-    def dataset(self) -> Any:
-        """The columns, without the index, as a `pyarrow.dataset.Dataset`, which decodes what it is asked for.
-
-        DuckDB scans it, and Polars by ``polars.scan_pyarrow_dataset``; they say which columns they want and what they
-        filter by. Filters are answered on the codes where that can be: comparisons of integers, booleans, dates, times,
-        durations and decimals with a constant, ``isin``, ``is_null`` and ``is_valid``; of strings ``==``, ``isin``,
-        ``starts_with``, ``ends_with``, ``match_substring`` and comparisons of ``utf8_length`` and ``binary_length``;
-        joined by ``&``, ``|`` and ``~``. The rows that are left are decoded, piece by piece, and Arrow filters again.
-        The logger ``cudf_fsst.query`` says at DEBUG which parts of a filter were answered so.
-
-        ``scanner``, ``to_table``, ``to_batches``, ``head``, ``count_rows``, ``take`` and ``filter`` work so. ``join``,
-        ``join_asof``, ``sort_by``, ``get_fragments`` and ``replace_schema`` are Arrow's own, which go through all rows
-        of all columns. A frame on a GPU moves what is asked for to host memory, compressed.
-
-        Returns
-        -------
-        pyarrow.dataset.Dataset
-            Its columns have the labels as texts, and the types of `to_arrow`; run-end encoded columns and views of
-            lists have those of their values, and of lists.
-
-        Raises
-        ------
-        ValueError
-            Two columns have the same label as a text. Or, while it is scanned, a text is not UTF-8.
-        """
-        from .engines.arrow_dataset import dataset  # which takes long to import
-
-        return dataset(self._engine_table())
-
-    def _engine_table(self) -> EngineTable:
-        from .engines.tables import EngineTable
-
-        return EngineTable(self._backend, tuple(map(str, self._labels)), self._columns, len(self))
-
-    def _arrow_schema(self) -> Any:
-        """The schema of what `to_arrow` makes."""
-        fields = zip(map(str, self._labels), (column.type for column in self._columns), strict=True)
-        return schema.of_fields(fields)
-
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def save(
-        self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write the frame to a file, from which `cudf_fsst.load` reads it.
-
-        Parameters
-        ----------
-        path : path, URL or file object
-            Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
-            permissions of an older file stay. A process that is killed meanwhile may leave a file
-            ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
-            the file is written to a temporary one of this machine, and sent when it is complete.
-        compression : str, optional
-            ``"zstd"``: an outer codec over each part of the file, which is smaller then, and slower to write and load.
-            The file is of version 4 of the format; its bytes depend on the release of Zstandard, too.
-        storage_options : dict, optional
-            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
-
-        Raises
-        ------
-        TypeError
-            A file cannot give back the labels of the columns.
-        ValueError
-            There is no such `compression`.
-        OSError
-            The file cannot be written.
-
-        Notes
-        -----
-        docs/format.md defines the file. It is of version 2, or of version 3 for what version 2 cannot say: some labels
-        and types, values that have a common divisor, such as dates in seconds, and strings with a dictionary.
-        """
+    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
         there = self.to_host()
         index = there._index.described()
         files.save(
@@ -603,70 +433,6 @@ class CompressedFrame(compute.Frames, compute.Refused):
             compression=compression,
             storage_options=storage_options,
         )
-
-    def to_parquet(
-        self,
-        path: Any,
-        *,
-        compression: str | None = "snappy",
-        index: bool | None = None,
-        row_group_size: int | None = None,
-        partition_cols: Sequence[Hashable] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the frame to a Parquet file, piece by piece: it is never in memory uncompressed as a whole.
-
-        Values, nulls and types are those of `to_arrow`; labels, dtypes and index are noted as pandas does it. On a
-        terminal a bar shows how far it has come. A frame on a GPU is written by libcudf, if its columns are integers,
-        floats, decimals, booleans, strings, dates and times; others, and folders, by pyarrow.
-
-        Parameters
-        ----------
-        path : path, URL or file object
-            Where to. The file is complete or, if anything fails, as it was; see `save`. Unlike `save`, this does not
-            wait for the disk.
-        compression : str or None
-            As `pyarrow.parquet.ParquetWriter` takes it.
-        index : bool, optional
-            Whether labels of rows are written. None: they are, but a RangeIndex is only noted, as pandas does it.
-        row_group_size : int, optional
-            Rows of a row group. None: so many as have about 64 MiB, as Arrow counts them; on a GPU 2^20.
-        partition_cols : sequence of labels, optional
-            Columns whose values name folders, as ``year=2026``; `path` is the folder that these are in. Files that are
-            there stay.
-        storage_options : dict, optional
-            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
-
-        Raises
-        ------
-        NotImplementedError, TypeError, ValueError
-            A type, a label or an index that Parquet does not have. Or options that are none.
-        KeyError
-            `partition_cols` names a column that there is not.
-        OSError
-            The file cannot be written; the path or the URL is named.
-        """
-        if index not in (None, True, False):
-            raise ValueError(f"index must be True, False or None, not {index!r}")
-        if row_group_size is not None:
-            row_group_size = operator.index(row_group_size)
-            if row_group_size < 1:
-                raise ValueError(f"row_group_size must be at least 1, not {row_group_size}")
-        if isinstance(partition_cols, str):
-            partition_cols = [partition_cols]
-        options = batches.ParquetOptions(compression, index, row_group_size, partition_cols, storage_options)
-        levels = () if index is False else self._index.levels
-        plain = partition_cols is None and (levels or index is not True)
-        on_gpu = self.device != "cpu" and len(self) > 0 and plain
-        if on_gpu and batches.writes_on_gpu([*self._columns, *levels], compression):
-            labels = self._of_places([]).to_host()._index
-            dtypes = [dtype_of(content, HostBackend()) for content in self._columns]
-            batches.write_parquet_on_gpu(
-                path, self._backend, self._columns, self._labels, dtypes, levels, labels, options
-            )
-            return
-        there = self.to_host()
-        batches.write_parquet(path, there._columns, self._labels, there._dtypes(), there._index, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"
@@ -696,126 +462,7 @@ def _restore(on_gpu: bool, proxied: bool, *state: Any) -> CompressedFrame:
     return replace_proxied(frame.to_device() if on_gpu else frame, proxied)
 
 
-def compress_frame(
-    data: Any,
-    *,
-    codecs: Mapping[Any, str] | None = None,
-    tile_size: int | str = "auto",
-    level: str = "default",
-    stream: Any = None,
-    to_host: bool = False,
-) -> CompressedFrame:
-    """Compress a DataFrame; what ``df.fsst.compress()`` does (see there). `to_host`: into host memory."""
-    check_options(None, tile_size, level)
-    data, proxied = interop_cudf.unwrap_proxy(data)
-    backend = of_frame(data)
-    labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
-    wanted = check_codecs(codecs, labels)
-    strings = {"tile_size": tile_size, "level": level}
-    asked = [
-        Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
-        for label, series in zip(labels.tolist(), backend.interop.columns(data), strict=True)
-    ]
-    found = None if backend.device == "cpu" else indexes.of_range(data.index, backend)
-    plain, names = (None, []) if found is not None else indexes.unnamed(data.index, backend)
-    columns, described = backend.compress(asked, plain, stream=stream, to_host=to_host)
-    index = found if found is not None else indexes.of_described(described, len(data), names)
-    if to_host:
-        backend, proxied = HostBackend(), False
-    return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")
-
-
 def of_column(column: CompressedColumn, label: Any = None) -> CompressedFrame:
     """A frame of one column, with its index; `label` instead of the column's name."""
     labels = pd.Index([column.name if label is None else label], dtype=object, tupleize_cols=False)
     return CompressedFrame._make(column._backend, [column._content], labels, column._index, column._proxied)
-
-
-def check_codecs(
-    codecs: Mapping[Any, str] | None, labels: Any, names: Mapping[Any, Any] | None = None
-) -> dict[Any, str]:
-    """`codecs` as a dict; raise where they are no codecs of columns with these labels. `names`: others -> labels."""
-    if codecs is not None and not isinstance(codecs, Mapping):
-        raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
-    wanted = {(names or {}).get(label, label): codec for label, codec in (codecs or {}).items()}
-    known = set(labels) if wanted else ()  # not the index itself, which has parts of a MultiIndex' labels too
-    for label, codec in wanted.items():
-        if label not in known:
-            raise KeyError(f"codecs names a column that the frame does not have: {label!r}")
-        if codec not in registry.names():
-            raise ValueError(f"codec of column {label!r} must be one of {registry.names()}, not {codec!r}")
-    return wanted
-
-
-def load(
-    path: Any,
-    *,
-    columns: Sequence[Hashable] | None = None,
-    device: str = "cpu",
-    storage_options: Mapping[str, Any] | None = None,
-) -> CompressedColumn | CompressedFrame:
-    """Read a column or a frame that ``save`` wrote.
-
-    Parameters
-    ----------
-    path : path, URL or file object
-        The file. All of it that is read is checked before it is used. A file object is read from its beginning.
-    columns : sequence of labels, optional
-        Columns of a frame, in the order in which the result has them. They and the index alone are read, besides what
-        says where they are. None: all.
-    device : str
-        ``"cpu"``: into host memory; ``"gpu"``: into the memory of the current GPU, by way of pinned host memory;
-        ``"auto"``: to the GPU where one is found.
-    storage_options : dict, optional
-        For a URL: what fsspec's file system takes, as in `pandas.read_parquet`.
-
-    Returns
-    -------
-    CompressedColumn or CompressedFrame
-        Wherever it was when it was saved. Loading takes memory in proportion to the file. An index may be larger, and
-        is made when it is asked for.
-
-    Raises
-    ------
-    ValueError
-        The bytes are damaged, the file holds something else, or its format version is not known. The message says
-        which part is wrong, and how. Or `columns` are asked of the file of a column. Or `device` is none.
-    KeyError
-        The frame has no such column, or several.
-    TypeError
-        `columns` is a text, or no sequence.
-    OSError
-        The file cannot be read.
-    ImportError, RuntimeError
-        ``device="gpu"``, and there is no cuDF or no GPU.
-    """
-    buffers = DeviceBackend().buffers if interop_cudf.on_gpu(device) else None
-    if columns is not None:
-        if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
-            raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
-        columns = list(columns)
-    choose = None if columns is None else partial(_places_of, columns)
-    made = of_loaded(files.load(path, choose, storage_options=storage_options, buffers=buffers))
-    return made if buffers is None else made.to_device()
-
-
-def of_loaded(loaded: files.Loaded) -> CompressedColumn | CompressedFrame:
-    """The column or the frame of a file."""
-    if loaded.holds == "column":
-        return column_of(loaded)
-    return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
-
-
-def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:
-    """Which columns have these labels."""
-    del types
-    places = []
-    for label in wanted:
-        try:
-            place = labels.get_loc(label)
-        except (KeyError, TypeError, pd.errors.InvalidIndexError):
-            raise KeyError(f"the frame has no column {label!r}") from None
-        if not isinstance(place, (int, np.integer)):
-            raise KeyError(f"{label!r} names several columns")
-        places.append(int(place))
-    return places

@@ -8,7 +8,7 @@ from weakref import ref
 
 import pandas as pd
 
-from .backend import Backend, DeviceBackend, HostBackend
+from .backend import Asked, Backend, DeviceBackend, HostBackend
 from .backend.content import Described
 from .buffers import ColumnBuffers
 from .codecs.node import Content, Node
@@ -245,17 +245,19 @@ def keep(index: pd.Index) -> CompressedIndex:
     return CompressedIndex({}, len(index), kept=interop_pandas.view(index))
 
 
-def unnamed(index: Any, backend: Backend) -> tuple[Any, list[Any]]:
-    """An index without names, which no file might be able to hold, and the list of its names."""
-    names = list(index.names)
-    return backend.interop.with_names(backend.interop.view(index), [None] * len(names)), names
-
-
-def of_described(described: Described | None, rows: int, names: Sequence[Any]) -> CompressedIndex:
-    """The index that a backend compressed, of `unnamed`'s labels."""
+def compress_with(
+    columns: Sequence[Asked], index: Any, backend: Backend, **options: Any
+) -> tuple[list[Content], CompressedIndex]:
+    """Compress columns and the labels of their rows in one call; `options` are the backend's."""
+    found = None if backend.device == "cpu" else of_range(index, backend)
+    if found is not None:
+        return backend.compress(columns, **options)[0], found
+    names = list(index.names)  # which no file might be able to hold
+    plain = backend.interop.with_names(backend.interop.view(index), [None] * len(names))
+    made, described = backend.compress(columns, plain, **options)
     assert described is not None
     notes, levels = described
-    return CompressedIndex(notes, rows, levels, names=names)
+    return made, CompressedIndex(notes, len(index), levels, names=names)
 
 
 def of_range(index: Any, backend: Backend) -> CompressedIndex | None:
@@ -266,11 +268,9 @@ def of_range(index: Any, backend: Backend) -> CompressedIndex | None:
     )
 
 
-def compress(index: Any, backend: Backend, *, stream: Any = None, to_host: bool = False) -> CompressedIndex:
+def compress(index: Any, backend: Backend) -> CompressedIndex:
     """Compress an index by itself."""
-    plain, names = unnamed(index, backend)
-    _, described = backend.compress([], plain, stream=stream, to_host=to_host)
-    return of_described(described, len(index), names)
+    return compress_with([], index, backend)[1]
 
 
 def of_loaded(loaded: Loaded) -> CompressedIndex:

@@ -18,8 +18,10 @@ from .codecs.fsst.symbols import SymbolTable
 from .codecs.node import Content, Node, Parts, of_parts
 from .codecs.onpair.symbols import OnPairTable
 from .codecs.task import ColumnTask
-from .column import CompressedColumn, compress, holds_text
-from .frame import CompressedFrame, compress_frame
+from .column import CompressedColumn
+from .compressing import compress, compress_frame
+from .content_dtype import holds_text
+from .frame import CompressedFrame
 from .index import CompressedIndex
 from .interop import arrow_columns
 from .interop import pandas as interop_pandas

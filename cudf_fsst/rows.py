@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,6 +54,10 @@ class Rows:
 
     def _is_like(self: _R, other: _R) -> bool:
         """Whether another one of as many rows has the same labels and dtypes."""
+        raise NotImplementedError
+
+    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
+        """Write it to a file; see `save`."""
         raise NotImplementedError
 
     @property
@@ -280,6 +284,43 @@ class Rows:
         levels = index.nodes
         found = device.receive([*levels, *self._nodes])
         return there._built(found[len(levels) :], index.build(device, found[: len(levels)]))
+
+    def save(
+        self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the column or the frame to a file, from which `cudf_fsst.load` reads it.
+
+        Parameters
+        ----------
+        path : path, URL or file object
+            Where to write. If anything fails, an older file stays as it was. A symbolic link is followed, and the
+            permissions of an older file stay. A process that is killed meanwhile may leave a file
+            ``.cudf-fsst-*.tmp`` beside it, which can be deleted. URLs, as ``"s3://bucket/name"``, go through fsspec:
+            the file is written to a temporary one of this machine, and sent when it is complete.
+        compression : str, optional
+            ``"zstd"``: an outer codec over each part of the file, which is smaller then, and slower to write and load.
+            The file is of version 4 of the format; its bytes depend on the release of Zstandard, too.
+        storage_options : dict, optional
+            For a URL: what fsspec's file system takes, as in `pandas.DataFrame.to_parquet`.
+
+        Raises
+        ------
+        TypeError
+            A file cannot give back the name, labels of columns or the index: an object index of mixed types, for
+            example, or a name in a time zone without a name of its own.
+        ValueError
+            There is no such `compression`.
+        OSError
+            The file cannot be written.
+
+        Notes
+        -----
+        docs/format.md defines the file. A column is of version 1, a frame of version 2. What these cannot say is of
+        version 3: columns of values other than strings, strings with a dictionary, values that have a common divisor,
+        such as dates in seconds, and some types, labels and indexes. Missing labels of an object index become None, and
+        NumPy's numbers in names become Python's.
+        """
+        self._save(path, compression, storage_options)
 
     def to_host(self: _R, *, stream: Any = None) -> _R:
         """A copy in pinned host memory, moved compressed. What is in host memory is returned itself.

@@ -21,7 +21,7 @@ import cudf_fsst
 import fresh
 import reference_frame_reader
 from column_cases import STR
-from cudf_fsst import column as column_module
+from cudf_fsst import compressing as compressing_module
 from cudf_fsst import index as index_module
 from cudf_fsst import rows as rows_module
 from cudf_fsst.backend import HostBackend
@@ -354,7 +354,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cudf", module)
     for module_of in (rows_module, index_module):
         monkeypatch.setattr(module_of, "DeviceBackend", Gpu)
-    for module_of in (rows_module, column_module, index_module):
+    for module_of in (rows_module, compressing_module, index_module):
         # What is on the host is told by its class, which is the stand-in's base.
         monkeypatch.setattr(module_of, "HostBackend", Host)
 
@@ -370,7 +370,7 @@ def on_gpu(index: Index) -> Any:
 
 
 def compress(data: Any, *, to_host: bool = False) -> cudf_fsst.CompressedColumn:
-    return column_module.compress_checked(
+    return compressing_module.compress_checked(
         Gpu(), data, False, table=None, tile_size="auto", level="default", stream=None, to_host=to_host
     )
 

@@ -49,7 +49,7 @@ NAMES_LEFT = {
     "accessor": ({"fsst"}, "the name of the accessor"),
     "exchange": ({"fsst"}, "the name of Arrow's extension type"),
     "spill.held": ({"fsst"}, "the name of the accessor"),
-    "column": ({"fsst"}, "what `train` makes a table for unless another codec is named"),
+    "compressing": ({"fsst"}, "what `train` makes a table for unless another codec is named"),
 }
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cudf_fsst import frame as frame_module
+from cudf_fsst import compressing as compressing_module
 from cudf_fsst.backend import DeviceBackend
 from cudf_fsst.backend.content import Asked
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
@@ -28,7 +28,7 @@ from cudf_fsst.codecs.node import Node
 from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu, plan
-from cudf_fsst.frame import compress_frame
+from cudf_fsst.compressing import compress_frame
 from cudf_fsst.interop import arrow_columns
 from cudf_fsst.interop import pandas as interop_pandas
 from emulation.conftest import emulator
@@ -361,7 +361,7 @@ def test_files_of_frames_are_the_same(
             frame = compress_frame(data, **options)
             frame.save(made[0])
             with monkeypatch.context() as patch:
-                patch.setattr(frame_module, "of_frame", lambda _: frames(interop))
+                patch.setattr(compressing_module, "of_frame", lambda _: frames(interop))
                 compress_frame(data, to_host=True, **options).save(made[1])
             assert made[0].read_bytes() == made[1].read_bytes(), options
             if index == "str":

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import index as indexes
 from ..backend import Asked, DeviceBackend
 from ..codecs.node import Content, Node
-from ..frame import check_codecs
+from ..compressing import check_codecs
 from ..index import CompressedIndex
 from ..interop import cudf as interop
 from ..interop.cudf_parquet import Begun, Chunk, ParquetFiles
@@ -167,9 +167,7 @@ class DeviceReader:
         ]
         index = None
         if frames[0].labels:
-            plain, names = indexes.unnamed(frames[0].data.index, self.backend)
-            made, described = self.backend.compress(asked, plain)
-            index = indexes.of_described(described, len(frames[0].data), names)
+            made, index = indexes.compress_with(asked, frames[0].data.index, self.backend)
         else:
             made, _ = self.backend.compress(asked)
         columns = iter(self.backend.kept(made, self._apart))

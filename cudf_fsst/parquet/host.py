@@ -20,7 +20,7 @@ from ..codecs.dict import plan
 from ..codecs.node import Content, Node, check_codec
 from ..codecs.registry import DICTIONARIES
 from ..codecs.task import ColumnTask
-from ..frame import check_codecs
+from ..compressing import check_codecs
 from ..index import CompressedIndex
 from ..interop import arrow_columns
 from ..interop.dtypes import NULLABLE, natural_dtype

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from .. import frame
+from .. import loading
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
 from ..interop import faithful
@@ -129,7 +129,7 @@ def proxied(packed: Any, wanted: bool) -> Any:
 
 def load(path: str) -> Any:
     """Read what ``save`` wrote."""
-    return frame.load(path)
+    return loading.load(path)
 
 
 def head(path: str) -> bytes:
