@@ -1,4 +1,4 @@
-// Rows of strings as numbers: what finds equal rows and what writes rows both read (dict_find.cu, dict_read.cu).
+// Rows of strings as numbers: what finds equal rows (dict_table.cuh) and what writes rows (dict_read.cu) both read.
 #pragma once
 
 #include "jobs.cuh"

@@ -1,4 +1,4 @@
-"""The kernels of dict_find.cu and dict_read.cu on the current device."""
+"""The kernels that find values and read rows, on the current device."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 from ..cuda_kernels import get_kernel
 from . import launch
 
+_FILES = {name: file for file, names in launch.FINDING.items() for name in names}
+
 
 def find_kernel(name: str) -> Any:
-    """A kernel of dict_find.cu."""
-    return get_kernel("dict_find", name, launch.FIND_DEFINES)
+    """A kernel of one of the files of ``launch.FINDING``."""
+    return get_kernel(_FILES[name], name, launch.FIND_DEFINES)
 
 
 def read_kernel(name: str) -> Any:

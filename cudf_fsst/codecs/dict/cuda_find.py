@@ -1,4 +1,4 @@
-"""Different values of strings in GPU memory, numbered by first appearance: kernels/dict_find.cu."""
+"""Different values of strings in GPU memory, numbered by first appearance: dict_find.cu, dict_few.cu, dict_rank.cu."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import launch, plan
 from .cuda import find_kernel
 
 _WORD = 8
-#: Numbers that the kernels find, `FOUND_...` of dict_find.cu.
+#: Numbers that the kernels find, `FOUND_...` of dict_table.cuh.
 _VALUES, _TOO_MANY, _LONG, _NULLS, _NULL_CHARS, _VALUE_CHARS, _LONGEST, _CLASHES, _COUNT = range(9)
 #: Slots of a table: a byte says which; values have two bytes; the more are free, the sooner a value is found.
 _FEW, _MORE, _MANY = 256, 65536, 1 << 18

@@ -1,4 +1,4 @@
-"""What the host must know to launch dict_find.cu, dict_read.cu, dict_packed.cu and dict_count.cu. Needs no GPU."""
+"""What the host must know to launch the kernels of kernels/dict_*.cu. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from ..bitpack import launch as bitpack
 from . import plan
 
-#: Threads of a block of dict_find.cu, and thread blocks of dict_find on a multiprocessor.
+#: Threads of a block of the kernels that find values, and thread blocks of dict_find on a multiprocessor.
 FIND_THREADS, FIND_BLOCKS = 256, 4
 #: Words of 8 bytes of a slot that has its value's bytes.
 SLOT_WORDS = 8
@@ -25,6 +25,14 @@ RANK_CHUNK = 4096
 SCAN_THREADS = 1024
 #: Rows of the sample.
 SAMPLE_ROWS = plan.SAMPLE_RUNS * plan.RUN_ROWS
+#: The kernels that find different values and number rows by them, by file.
+FINDING = {
+    "dict_sample": ("dict_begins", "dict_sample"),
+    "dict_find": ("dict_find", "dict_find_long", "dict_number"),
+    "dict_few": ("dict_find_few",),
+    "dict_rank": ("dict_mark", "dict_count_marks", "dict_scan", "dict_rank", "dict_rank_few", "dict_renumber"),
+}
+#: What these files are compiled with.
 FIND_DEFINES = {
     "FIND_THREADS": FIND_THREADS,
     "FIND_BLOCKS": FIND_BLOCKS,
@@ -130,7 +138,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
     return {
-        "dict_find": [FIND_DEFINES],
+        **{file: [FIND_DEFINES] for file in FINDING},
         "dict_read": [READ_DEFINES],
         "dict_packed": [packed_defines(itemsize, plain) for plain in (False, True) for itemsize in (1, 2, 4)],
         "dict_count": [packed_defines(itemsize) for itemsize in (1, 2, 4)],
