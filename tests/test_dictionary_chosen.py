@@ -84,8 +84,8 @@ def test_sample_that_is_wrong() -> None:
         series = pd.Series(one, dtype="str")
         seconds = []
         for codec in ("fsst", "fsst", None):  # the first one compiles
-            start = time.perf_counter()
+            start = time.process_time()
             made = series.fsst.compress(codec=codec)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
         assert made.codec == "fsst"
         assert seconds[2] < 10 * seconds[1] + 1
