@@ -32,6 +32,7 @@ import typer
 
 import cudf_fsst
 import hostile
+import sound_files
 from cudf_fsst import cli
 
 #: What a case may take: seconds of a CPU, and of a clock, for the machine may be busy.
@@ -234,7 +235,7 @@ def main(first: int, count: int) -> int:
         stack.enter_context(mock.patch.object(os, "fsync"))  # waits for the disk, which is not what is tested
         place = stack.enter_context(open(note, "wb", buffering=0)) if note else None
         reader = Reader(folder)
-        for name, data in hostile.subjects():  # what is compiled and imported for them does not count
+        for name, data in sound_files.subjects():  # what is compiled and imported for them does not count
             reader.read(0, data)
             if not reader.counts:
                 raise AssertionError(f"{name} is not sound")

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
-import hostile
+import sound_files
 from cudf_fsst.files import disk, storage
 
-FRAMES = dict(hostile.frames())
+FRAMES = dict(sound_files.frames())
 
 
 def saved(frame: pd.DataFrame, folder: Path) -> Path:

@@ -15,7 +15,8 @@ import pytest
 import cudf_fsst
 import reference_frame_reader
 from cudf_fsst.files import outer, storage
-from hostile import CODES, META, SCHEMA, File, frames
+from hostile import CODES, META, SCHEMA, File
+from sound_files import frames
 
 FRAMES = dict(frames())
 ZSTD = 1 << 16

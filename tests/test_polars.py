@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import cudf_fsst
-import hostile
+import sound_files
 from cudf_fsst.engines import polars_filter, polars_types, tables
 from cudf_fsst.engines import polars_source as engine
 from cudf_fsst.files import columns as files
@@ -213,7 +213,7 @@ def test_threads(frame: cudf_fsst.CompressedFrame, plain: pl.DataFrame) -> None:
 def test_types_are_those_of_polars() -> None:
     """Of all types that Polars itself reads out of Arrow; what it cannot hold is refused by name."""
     refused = []
-    for name, data in [*hostile.frames(), ("more", hostile.more_types(18))]:
+    for name, data in [*sound_files.frames(), ("more", sound_files.more_types(18))]:
         if data.columns.nlevels > 1 or not all(isinstance(label, str) for label in data.columns):
             continue
         compressed = data.fsst.compress()
