@@ -183,7 +183,7 @@ def _compressed(column: ColumnBuffers, like: Content) -> Content:
 
 
 def _nulls(content: Content, like: Content) -> Content:
-    """As many missing values of another's type."""
+    """A column of missing values alone: as many rows as `content`, the type of `like`."""
     column = arrow_columns.describe(pa.nulls(content.node.rows, like.type))
     return _compressed(column, like)
 

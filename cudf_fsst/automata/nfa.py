@@ -73,7 +73,7 @@ class Nfa:
 
     @property
     def conditions(self) -> frozenset[int]:
-        """Those of all edges."""
+        """The conditions that edges have."""
         return frozenset(one for edges in self.empty for _, one in edges if one is not None)
 
 

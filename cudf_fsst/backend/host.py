@@ -177,7 +177,7 @@ class HostBackend:
         return found
 
     def count(self, part: DictPart) -> None:
-        """As on the GPU: here codes are read, some at a time."""
+        """None: the host counts codes as it reads them, some at a time. A GPU counts them here."""
 
     def as_bits(self, column: ColumnBuffers) -> Any:
         """A byte for every row of a column that has nulls, 0 where it is null."""

@@ -74,7 +74,7 @@ class Chosen(NamedTuple):
 
     @property
     def order(self) -> int:
-        """As of `Ordered`."""
+        """1: ascending; -1: descending; 0: neither, as `Ordered.order` has it."""
         return 1 if self.ascending else -1 if self.descending else 0
 
     def sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

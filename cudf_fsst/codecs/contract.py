@@ -1,6 +1,6 @@
 """The contract of codecs: what one has to be, on the host and on a GPU.
 
-A codec is a folder ``codecs/NAME`` and a line in ``registry.py``. In the folder are
+A codec of values is a folder ``codecs/NAME`` and a word in ``registry.py``. In the folder are
 
 * ``__init__.py``: a `Codec`, which is what can be said without data, and the way to both sides;
 * ``launch.py``: sizes, limits and what else both sides and ``kernels/NAME.cu`` must agree on, and ``variants``: which
@@ -26,9 +26,9 @@ check
     step; damage that only the codes show raises it in `decode` and `take` as well, or makes wrong values. Nothing
     makes a codec read or write outside its buffers, or hang.
 match
-    Answers questions about rows on the codes, without decoding them: a boolean or a number for each row. A codec may
-    have this step. Of FSST ``search.py`` has the questions and how they are answered, ``cpu_match.py`` and
-    ``cuda_match.py`` do it. What it does not answer, and columns of other codecs, `query` decodes and asks the library.
+    Answers questions about rows on the codes, without decoding them: a boolean or a number for each row. Codecs of text
+    may have this step: ``text/search.py`` has the questions, ``text/cpu_match.py`` and ``text/cuda_match.py`` ask them.
+    What a codec does not answer `query` decodes, and asks the library.
 compare
     Says of each value whether it lies in a range of integers (``span.py``), or among others. On a GPU bitpack has this
     step; `query` makes ranges of values. The host decodes a few values at a time for it, of any codec.
@@ -42,7 +42,8 @@ A codec of text is a folder, too, and a word in ``registry.py``. Its ``__init__.
 nulls, ranges, chosen rows and questions are, for all codecs of text. The codec trains a table, encodes tiles, decodes a
 tile, and may say how automata run over its codes.
 
-``dict`` is none of both: it makes nodes of strings that repeat, whose parts other codecs make.
+``dict`` is none of both: a part of strings that repeat has two columns as children, codes and distinct values, whose
+parts other codecs make (``dict/part.py``).
 """
 
 from __future__ import annotations
@@ -224,7 +225,7 @@ class TextCodec(Protocol):
 
     @property
     def TABLE(self) -> type[Table]:
-        """Its tables."""
+        """The class of its tables."""
 
     def since(self) -> int:
         """The first version of the stored format that has this codec."""

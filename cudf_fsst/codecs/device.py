@@ -237,7 +237,7 @@ def _has_validity(column: ColumnBuffers) -> bool:
 
 
 def _halves(column: ColumnBuffers) -> tuple[int | None, ...]:
-    """The streams that a column's values are."""
+    """For each stream of a column's values which half of them it has: None, or 0 and 1 of values of 16 bytes."""
     if not column.itemsize or not column.rows:
         return ()
     return (0, 1) if column.itemsize == 16 else (None,)

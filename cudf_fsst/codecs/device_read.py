@@ -316,7 +316,7 @@ class _ColumnsReader:
                 made.validity, made.owners = None, (None, made.owners[1])
 
     def _read_strings(self, asked: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
-        """Those of the same rows together."""
+        """Fill in strings; columns of which the same rows are asked for are read in one call."""
         alike: dict[_Range | _Chosen, list[tuple[ColumnBuffers, Node]]] = {}
         for made, node, wanted in asked:
             # Whole columns are read without a wait, and columns of no rows have no segments.

@@ -60,7 +60,7 @@ class _Plain:
         return self.stop - self.start
 
     def prepare(self, lane: Lane) -> None:
-        """Find out how long they are, and which are null."""
+        """Set `chars`, how many characters the rows have, `null_count` and `mask`."""
         run = self.run
         if self.rows == run.rows:
             self.mask, self.null_count = text_read.validity(run.segments, lane=lane), run.null_count
@@ -71,7 +71,7 @@ class _Plain:
             self.chars = self.strings.owners[1].size
 
     def place(self, to: cuda_text.Target, lane: Lane) -> None:
-        """Write the strings."""
+        """Write offsets and characters of the rows where `to` says."""
         if self.strings is None:
             text_read.read_into(self.run.segments, to.offsets, to.itemsize, to.first_char, to.chars, lane=lane)
             return

@@ -72,7 +72,7 @@ class Part:
         yield self
 
     def with_leaves(self, parts: Iterator[Part]) -> Part:
-        """The same part whose `leaves` are the next ones of an iterator."""
+        """A part of these rows with other buffers: its `leaves` are the next of `parts`."""
         return next(parts)
 
     def check_buffers(self) -> None:

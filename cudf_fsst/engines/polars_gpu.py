@@ -23,7 +23,7 @@ _PARTS_OF_MEMORY = 40
 
 
 class GpuSource(PolarsSource, RankAwareSource):
-    """As `PolarsSource`; a GPU engine gets pieces in GPU memory, one after another, and each of its ranks others."""
+    """A source for Polars' GPU engine: pieces come in GPU memory, one after another, and each rank gets others."""
 
     def __call__(
         self,

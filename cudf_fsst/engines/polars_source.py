@@ -42,7 +42,7 @@ class FileFrame:
         self._known.clear()
 
     def schema(self) -> dict[str, Any]:
-        """As `schema_of`. Ordered categories are read, for they are part of their type; of others, types alone."""
+        """Polars' types by name. Only ordered categories are read from the file, because they are part of a type."""
 
         def coded(labels: Any, types: Sequence[Any]) -> list[int]:
             return [place for place in range(len(labels)) if is_ordered(types[place])]

@@ -44,7 +44,7 @@ def schema_of(table: EngineTable) -> dict[str, Any]:
 
 
 def schema(names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
-    """As `schema_of`, of columns in host memory; of those that are not read yet, their Arrow types."""
+    """Polars' types by name: of columns in host memory, or of the Arrow types of columns that are not read yet."""
     found: dict[str, Any] = {}
     for name, content in zip(names, contents, strict=True):
         if name in found:

@@ -361,7 +361,7 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """How many bytes it has."""
 
     @property
     def in_threads(self) -> bool:

@@ -66,7 +66,7 @@ def describe_strings(column: Any) -> DeviceStrings:
 
 
 def describe_without_null_chars(column: Any) -> DeviceStrings:
-    """As `describe_strings`, of a copy whose null rows are empty."""
+    """Buffers of strings, as `describe_strings` gives them, whose null rows have no characters: of a copy, if need be."""
     import pylibcudf as plc
 
     strings = describe_strings(column)

@@ -83,7 +83,7 @@ def _stated(header: _Table, body: Any) -> list[int]:
 
 
 def read(stream: Any) -> Any:
-    """Its columns as a pyarrow.Table, checked; buffers that are not compressed are views."""
+    """The columns of an Arrow stream as a pyarrow.Table, checked; buffers that are not compressed are views."""
     with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
         table = reader.read_all()
     table.validate(full=True)

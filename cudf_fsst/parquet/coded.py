@@ -44,7 +44,7 @@ class CodedColumn:
 
 
 def coded_columns(piece: Piece, names: Sequence[str], schema: Any) -> dict[str, CodedColumn]:
-    """Those of a piece's columns that its row groups keep with dictionaries.
+    """The columns of a piece that its row groups keep with dictionaries, by name.
 
     Raises
     ------

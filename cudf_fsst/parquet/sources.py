@@ -278,7 +278,7 @@ def _check_notes(notes: Any) -> None:
 
 
 def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
-    """Which row groups of a file are a piece: one that is large by itself, else several.
+    """Row groups of a file, piece by piece: a large one is a piece by itself, of small ones several are.
 
     Small pieces take long to compress, each has symbol tables of its own, and in few rows fewer values repeat. The rule
     knows nothing but what the file says of its row groups.

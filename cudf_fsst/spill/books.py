@@ -79,7 +79,7 @@ class Books:
         return removed
 
     def touch(self, entry: Entry) -> None:
-        """It is the most recently used one now."""
+        """Note that an entry was used now, so that it gives way last."""
         self._make_sound()
         self._sound = False
         entry.touch()

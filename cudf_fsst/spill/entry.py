@@ -153,7 +153,7 @@ class Entry:
         return tier if found == PLAIN else f"{tier}, compressed"
 
     def touch(self) -> None:
-        """It is the most recently used one now."""
+        """Note that it was used now."""
         self.used = next(self._counters.ticks)
         self.used_at = time.monotonic()
 
@@ -271,7 +271,7 @@ class Entry:
         return value
 
     def _packed_home(self) -> Any:
-        """It compressed, where it came from."""
+        """The compressed form where the value came from, on a GPU or the host; it is brought there if need be."""
         if self.packed_at_home in self.forms:
             return self.forms[self.packed_at_home].value
         if HOST in self.forms:

@@ -219,22 +219,22 @@ class Tiers(Books):
         self._drop(entry, *([PLAIN, DEVICE] if entry.has(HOST, DISK) else [PLAIN]))
 
     def _drop_spare(self, entry: Entry) -> None:
-        """It is on the GPU, and needs not be in host memory as well."""
+        """Drop the form in host memory of an entry that is on the GPU, too."""
         self._drop(entry, HOST)
 
     def _drop_source(self, entry: Entry) -> None:
-        """The compressed form beside the uncompressed one."""
+        """Drop the compressed form of an entry that is there uncompressed, too."""
         self._drop(entry, entry.packed_at_home)
 
     def _shrink(self, entry: Entry) -> None:
-        """Compressed forms only."""
+        """Keep the compressed forms of an entry alone."""
         if entry.has(DEVICE, HOST, DISK):
             self._drop(entry, PLAIN)
         else:
             entry.compress()
 
     def _leave_device(self, entry: Entry) -> None:
-        """To host memory, or where it has no room for it, to disk."""
+        """Move an entry from the GPU to host memory, or to disk if that is full."""
         if entry.has(HOST, DISK):
             self._drop(entry, PLAIN, DEVICE)
             return
@@ -249,7 +249,7 @@ class Tiers(Books):
         entry.drop(PLAIN, DEVICE)
 
     def _leave_host(self, entry: Entry) -> None:
-        """To disk."""
+        """Move an entry from host memory to disk."""
         forms = [HOST] if entry.home != "cpu" else [PLAIN, HOST]
         if entry.has(DISK):
             self._drop(entry, *forms)

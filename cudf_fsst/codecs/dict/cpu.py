@@ -230,7 +230,7 @@ class DictionaryRows:
 
 
 class _CodedDistinct:
-    """As `Distinct`, of rows that have codes."""
+    """Distinct values of rows that come with codes, with the members of `Distinct`: the codes tell equal rows."""
 
     def __init__(self, coded: DictionaryRows, most: int) -> None:
         values = self._values = coded.all_values

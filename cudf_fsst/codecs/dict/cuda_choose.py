@@ -88,7 +88,7 @@ class _Sampling:
         self.counts: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def clear(self, lane: Lane) -> None:
-        """Prepare for `launch`."""
+        """Set to zero what `launch` counts in."""
         if self._together:
             lane.zero(self._work[self._zeros], self._counts_nbytes + _SET_NBYTES * self._together)
 

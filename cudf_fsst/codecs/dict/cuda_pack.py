@@ -48,13 +48,13 @@ class CodedRows(Protocol):
 
 
 def validity_task(one: cuda_find.Numbered) -> fixed.StreamTask:
-    """Which rows of a scope are not null."""
+    """The task that compresses a scope's validity, a bitmap."""
     validity, offset = one.validity
     return fixed.StreamTask(fixed.StreamSource.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
 
 
 def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
-    """Codes of all rows of a scope, which lie at an address, as they are cut."""
+    """The tasks that compress a scope's codes, which lie at an address: one for each piece of rows."""
     return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
 
 

@@ -61,13 +61,13 @@ from .train import train_table
 
 
 class BesideRound(Protocol):
-    """What is launched beside the work on a round."""
+    """Other work, such as looking for dictionaries, that shares a round's workspace and wait."""
 
     def reserve(self, work: Workspace) -> None:
         """Ask for room in the round's workspace."""
 
     def look(self, room: Room) -> None:
-        """Launch it."""
+        """Launch the work."""
 
 
 __all__ = ["compress", "tables", "train"]

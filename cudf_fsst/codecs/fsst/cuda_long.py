@@ -136,7 +136,7 @@ def encode_first(room: Room, tables: Sequence[ColumnTables], first: First) -> No
 
 
 def _forget_first(room: Room, first: First) -> None:
-    """As if nothing had been encoded: some of the segments have no rows, and others come first."""
+    """Undo `encode_first`: some of its segments have no rows, so that others come first. The GPU is waited for."""
     found = room.found[0]
     for _, event in first.under_way:
         event.synchronize()

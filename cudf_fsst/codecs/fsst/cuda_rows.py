@@ -196,14 +196,14 @@ class _Prepared:
         return tuple(launches), arrays
 
     def image_at(self, address: int) -> npt.NDArray[np.uint8]:
-        """The image for a workspace that lies there."""
+        """What is uploaded to a workspace at an address."""
         made = self.image.copy()
         made.view(_u64)[self._addresses] += _u64(address)
         return made
 
 
 def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
-    """Launch everything."""
+    """Launch the search of all rounds; `answers` is the address of the rows' verdicts."""
     machine, work = prepared.machine, lane.allocate(prepared.work.nbytes)
     image = int(work.ptr)
     lane.upload(image, prepared.image_at(image))

@@ -375,7 +375,7 @@ _ROW_NBYTES_EXTRA = 16
 
 
 class MaxShape(NamedTuple):
-    """As `Shape`, and how many bytes of the tables are staged in shared memory."""
+    """Threads of a block, bytes of its shared memory, and bytes of the tables that are staged there."""
 
     threads: int
     shared: int

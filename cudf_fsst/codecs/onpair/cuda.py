@@ -142,7 +142,7 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane) -> Steps:
 
 
 def _tables(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
-    """Of one number of bits at level ``default``, else the smallest of several."""
+    """A list of tables for each column, one a scope: of `plan.BITS` bits, at ``max`` of as many as is smallest."""
     for task in tasks:
         check_level(task.level)
     searched = [i for i, task in enumerate(tasks) if task.level == "max"]

@@ -128,7 +128,7 @@ def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
 
 
 class TrainView(NamedTuple):
-    """As in kernels/onpair_train.cu: a scope whose table is trained, and its room."""
+    """``TrainView`` of kernels/onpair_train.cu: a scope whose table is trained, and addresses of its room."""
 
     scope: int
     state: int
@@ -284,7 +284,7 @@ def search_shape(
 def _search_shape(
     table: int, warp: int, capacity: int, shared_per_block: int, shared_per_multiprocessor: int
 ) -> text.SearchShape:
-    """Of equal shapes the one with the largest blocks, whose warps share an automaton."""
+    """The shape with most resident warps; of equal ones that of the largest blocks, whose warps share an automaton."""
     best = text.SearchShape(0, 0, capacity, 0, table)
     for warps in range(1, _SEARCH_WARPS_MAX + 1):
         shared = table + warps * warp

@@ -258,7 +258,10 @@ class _Part:
 
 
 def _places(numbers: Numbers, pieces: Sequence[tuple[int, int]], lane: Lane) -> list[tuple[int, int]]:
-    """Which of the wanted rows each piece may have; of rows in order those that it has, for which the GPU is waited."""
+    """First and last (exclusive) place in `numbers` of the rows of each piece.
+
+    Numbers in no order have all places for every piece. For those in order the GPU looks, and is waited for.
+    """
     if not numbers.order or len(pieces) == 1:
         return [(0, numbers.rows)] * len(pieces)
     edges = np.array([start for start, _ in pieces] + [pieces[-1][1]], _u64)

@@ -35,7 +35,7 @@ class Searcher(Protocol):
 
     @property
     def ROWS(self) -> int:
-        """States of an automaton of codes, for each of that of bytes."""
+        """How many states an automaton of codes has for each state of the automaton of bytes."""
 
     @property
     def COMPARES(self) -> bool:
@@ -258,7 +258,7 @@ class Prepared:
         self._addresses //= 8
 
     def image_at(self, address: int) -> npt.NDArray[np.uint8]:
-        """The image for a workspace that lies there."""
+        """What is uploaded to a workspace at an address."""
         made = self.image.copy()
         made.view(_u64)[self._addresses] += _u64(address)
         return made

@@ -245,7 +245,7 @@ class Reading:
         return self.words.view(launch.SEGMENT_VIEW).ravel()
 
     def numbers_of(self, places: npt.NDArray[Any], codecs: Sequence[str]) -> npt.NDArray[np.intp]:
-        """Which of `codecs` has the decode table at each of some places."""
+        """The number in `codecs` of the codec whose decode table is at each of some places."""
         numbers = np.array([codecs.index(name) for name in self._table_codecs])
         return numbers[np.searchsorted(self._table_edges, places, side="right") - 1]
 
@@ -279,7 +279,7 @@ class Reading:
 
 
 def reading_of(segments: Sequence[Segment]) -> Reading:
-    """Made once for `Segments`, and once a call for others."""
+    """What reading segments needs; it is kept with `Segments`, and made anew for others."""
     if not isinstance(segments, Segments):
         return Reading(segments)
     if segments.reading is None:

@@ -55,7 +55,7 @@ def one_takes(readings: Sequence[Reading]) -> bool:
 
 
 def fetch(columns: Sequence[Sequence[Segment]], rows: Sequence[int], *, lane: Lane) -> list[HostStrings] | None:
-    """As `take`, into host memory, of some rows; None where they are none, or so many that `take` serves better."""
+    """A few rows of columns by number, in host memory; None without rows, and for so many that `take` is faster."""
     if not columns or not 0 < len(rows) <= launch.TAKE_ROWS:
         return None
     readings = [reading_of(segments) for segments in columns]
@@ -150,7 +150,7 @@ class Take:
         return results
 
     def fetch(self) -> list[HostStrings] | None:
-        """As `few`, in host memory: one copy brings all."""
+        """The rows of `few` in host memory, brought by one copy; None where a column needs more room than there is."""
         lane, several, count = self.lane, len(self.readings), self.count
         offsets_nbytes, mask_nbytes = align(4 * (count + 1)), -(-count // MASK_BITS) * (MASK_BITS // 8)
         totals_nbytes = align(launch.TAKE_TOTALS.itemsize)

@@ -136,7 +136,7 @@ class Machine(NamedTuple):
 
 
 class SearchShape(NamedTuple):
-    """As `Shape`, and what of the automaton lies in shared memory: as the codec's kernels have it, 0 for nothing."""
+    """A `Shape` for a search, and what of its automaton is in shared memory: a number of the codec's own, 0 for nothing."""
 
     threads: int
     shared: int

@@ -84,7 +84,7 @@ def sample_positions(
 
 
 def chunk_positions(start: int, chars: int, chunks: int, draw: int = 0) -> npt.NDArray[np.int64]:
-    """`sample_positions` of at most so many chunks."""
+    """Where chunks of a sample begin, at most `chunks` of `SAMPLE_CHUNK` characters; see `sample_positions`."""
     if chars <= chunks * SAMPLE_CHUNK:
         return np.arange(start, start + chars, SAMPLE_CHUNK, dtype=np.int64)
     starts = np.empty(chunks, np.int64)
@@ -104,7 +104,7 @@ def choice_positions(start: int, nbytes: int) -> npt.NDArray[np.int64]:
 
 
 def choice_sample(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """Those chunks, one after another."""
+    """The characters on which tables for a scope are compared: the chunks at `choice_positions`, joined."""
     starts = choice_positions(start, nbytes)
     ends = np.minimum(starts + SAMPLE_CHUNK, start + nbytes)
     return np.concatenate([chars[:0], *(chars[a:b] for a, b in zip(starts, ends, strict=True))])

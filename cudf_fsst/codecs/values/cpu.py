@@ -270,7 +270,7 @@ def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> l
 
 
 def _step(piece: Packed, nbytes: int) -> int:
-    """As many rows as have `nbytes`, in whole units; one unit at least."""
+    """How many rows have at most `nbytes`, in whole units; one unit at least."""
     unit = side(piece.codec).unit(piece)
     return max(1, nbytes // (unit * piece.itemsize)) * unit
 

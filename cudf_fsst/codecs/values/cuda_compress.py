@@ -119,14 +119,14 @@ class StreamTask(NamedTuple):
 
     @property
     def choices(self) -> Sequence[plan.Choice]:
-        """What may be the best."""
+        """Codecs with options of which the sample tells the smallest."""
         if self.choice is not None:
             return (self.choice,)
         return plan.candidates(self.source.itemsize, floats=self.floats, codec=self.codec)
 
     @property
     def known(self) -> bool:
-        """Whether no sample has to tell the codec."""
+        """Whether the codec is known without a sample."""
         return self.choice is not None or (self.codec is not None and len(self.choices) == 1)
 
 
