@@ -77,12 +77,8 @@ class Rows:
     @property
     def index(self) -> Any:
         """The index, decompressed."""
-        return self._out(self._labels_of_rows())
-
-    def _labels_of_rows(self) -> Any:
-        """The index, to hand out: who gets it may rename it."""
         with self._backend.current():
-            return self._index.whole(self._backend)
+            return self._out(self._index.whole(self._backend))
 
     @property
     def device(self) -> str:

@@ -73,8 +73,6 @@ class Meaning:
         The library has a parser of its own: only patterns count that are known to mean the same to it.
     whole_characters : bool
         Whether a NUL is a character as any other.
-    folds_ranges : bool
-        Whether a range such as ``[0-B]`` has, where case does not matter, the letters of its letters, and no others.
     """
 
     name: str
@@ -85,7 +83,6 @@ class Meaning:
     last_newline: int = NO
     portable: bool = True
     whole_characters: bool = True
-    folds_ranges: bool = True
 
 
 def _unicode(some: Ranges, may: Ranges = EMPTY) -> Set:
@@ -112,7 +109,6 @@ CUDF = Meaning(
     _unicode(_SPACES, _MORE_SPACES),
     negated_newline=False,
     whole_characters=False,
-    folds_ranges=False,
 )
 
 #: Characters beyond ASCII that some library takes for a letter of ASCII where case does not matter.

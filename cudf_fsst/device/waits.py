@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any
 
 from .memory import Lane
@@ -31,14 +32,13 @@ def together(*generators: Steps) -> Steps:
                     del waiting[number]
             if waiting:
                 yield
-    except GeneratorExit:
-        for generator in waiting.values():
-            generator.close()
-        raise
-    except BaseException:
-        yield  # copies into what the others hold may be under way
-        for generator in waiting.values():
-            generator.close()
+    except BaseException as error:
+        try:
+            if not isinstance(error, GeneratorExit):
+                yield  # copies into what the others hold may be under way
+        finally:
+            for generator in waiting.values():
+                generator.close()
         raise
     return results
 
@@ -64,23 +64,18 @@ def run(lane: Lane, *generators: Steps) -> list[Any]:
     BaseException
         What the first of them raised. The others are closed, after what is under way in the lane has ended.
     """
-    results: list[Any] = [None] * len(generators)
-    waiting = dict(enumerate(generators))
+    steps = together(*generators)
     try:
-        while waiting:
-            for number, generator in list(waiting.items()):
-                try:
-                    next(generator)
-                except StopIteration as end:
-                    results[number] = end.value
-                    del waiting[number]
-            if waiting:
-                lane.synchronize()
-    except BaseException:
-        try:
-            lane.stream.synchronize()  # copies into what the others hold may be under way; no step comes before this
-        finally:
-            for generator in waiting.values():
-                generator.close()
-        raise
-    return results
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                made: list[Any] = end.value
+                return made
+            lane.synchronize()
+    finally:
+        if getgeneratorstate(steps) != GEN_CLOSED:  # it was left in the middle
+            try:
+                lane.stream.synchronize()  # copies into what they hold may be under way
+            finally:
+                steps.close()

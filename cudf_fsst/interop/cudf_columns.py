@@ -66,7 +66,7 @@ def describe_strings(column: Any) -> DeviceStrings:
 
 
 def describe_without_null_chars(column: Any) -> DeviceStrings:
-    """Buffers of strings, as `describe_strings` gives them, whose null rows have no characters: of a copy, if need be."""
+    """Buffers of strings, as `describe_strings` gives them, without characters in null rows; of a copy, if need be."""
     import pylibcudf as plc
 
     strings = describe_strings(column)

@@ -40,7 +40,7 @@ def encode_labels(labels: Any) -> dict[str, Any]:
 
 
 def describe_labels(labels: Any) -> tuple[dict[str, Any], list[Any]]:
-    """Notes and levels, as `describe_index` gives them, of labels that JSON cannot say; TypeError if they would change."""
+    """Notes and levels, as `describe_index` gives them, of labels that JSON cannot say; TypeError if they change."""
     notes, columns = describe_index(labels)
     _check_labels(assemble_index(notes, columns), labels)
     return notes, columns

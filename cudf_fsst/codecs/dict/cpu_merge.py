@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -36,8 +36,10 @@ class Member(NamedTuple):
     numbers: Codes
 
 
-def merge(parts: Sequence[Part]) -> list[Part]:
+def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] | None = None) -> list[Part]:
     """Consecutive parts of a column; neighbours with dictionaries are one where that is smaller (`plan.merges`).
+
+    `merged` does it for parts that all have a dictionary; None: here.
 
     Raises
     ------
@@ -47,17 +49,15 @@ def merge(parts: Sequence[Part]) -> list[Part]:
     found: list[Part] = []
     for coded, group in groupby(parts, lambda part: isinstance(part, DictPart)):
         some = list(group)
-        found += _merged(some) if coded else some
+        found += (merged or _merged)(some) if coded and len(some) > 1 else some
     return found
 
 
-def _merged(parts: list[Any]) -> list[Part]:
-    found: list[Part] = []
+def _merged(parts: list[Any]) -> Iterator[Part]:
     while parts:
         members, values = together(parts)
-        found.append(_one(members, values) if len(members) > 1 else parts[0])
+        yield _one(members, values) if len(members) > 1 else parts[0]
         parts = parts[len(members) :]
-    return found
 
 
 def _size(part: DictPart) -> plan.Size:

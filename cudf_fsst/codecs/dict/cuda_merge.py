@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -38,11 +39,7 @@ def merge(parts: Sequence[Part], *, lane: Lane) -> list[Part]:
     ValueError
         A part is damaged.
     """
-    found: list[Part] = []
-    for coded, some in groupby(parts, lambda part: isinstance(part, DictPart)):
-        every: list[Any] = list(some)
-        found += _merged(every, lane) if coded and len(every) > 1 else every
-    return found
+    return cpu_merge.merge(parts, partial(_merged, lane=lane))
 
 
 def _merged(parts: Sequence[DictPart], lane: Lane) -> Iterator[DictPart]:

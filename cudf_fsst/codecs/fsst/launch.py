@@ -523,61 +523,43 @@ def decode_shape(
 def search_shape(
     tile_size: int, codes_capacity: int, states: int, planes: int, shared_per_block: int, shared_per_multiprocessor: int
 ) -> SearchShape:
-    """Shape of fsst_search: the most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
-
-    The automaton lies in shared memory if half of the warps still fit, of those that would without. Of equal shapes the
-    one with the largest blocks is taken, whose warps share an automaton.
-    """
-    words = PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
-    while codes_capacity >= tile_size + 16:
-        warp = 4 * planes * words + codes_capacity + text.RUN_ON_NBYTES + 16
-        found = []
-        for table in (AUTOMATON_NBYTES * states, 0):
-            best = SearchShape(0, 0, codes_capacity, 0, table > 0)
-            for warps in range(1, _SEARCH_WARPS_MAX + 1):
-                shared = table + warps * warp
-                if shared <= shared_per_block:
-                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
-                    if resident >= best.resident:
-                        best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
-            found.append(best)
-        staged, large = found
-        if staged.resident and 2 * staged.resident >= large.resident:
-            return staged
-        if large.resident:
-            return large
-        codes_capacity = align(codes_capacity // 2)
-    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    """Shape of fsst_search. The automaton is in shared memory if half of the warps fit of those that would without."""
+    beside = 4 * planes * (PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS)
+    most = _SEARCH_WARPS_MAX, _SEARCH_RESIDENT
+    limits = shared_per_block, shared_per_multiprocessor
+    return _staging(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)
 
 
 @lru_cache(256)
 def rows_shape(
     tile_size: int, codes_capacity: int, states: int, shared_per_block: int, shared_per_multiprocessor: int
 ) -> SearchShape:
-    """Shape of fsst_rows, as `search_shape` finds that of fsst_search.
+    """Shape of fsst_rows.
 
     The automaton lies in shared memory where nearly as many warps fit as without. TPC-H SF 10 l_comment on an H200:
     1.39 ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
     """
+    automaton, most = ROWS_NBYTES * states + RESTARTS_NBYTES, (_ROWS_WARPS_MAX, _ROWS_RESIDENT)
+    return _staging(tile_size, codes_capacity, automaton, 7, 0, most, shared_per_block, shared_per_multiprocessor)
+
+
+def _staging(
+    tile_size: int, codes_capacity: int, automaton: int, eighths: int, beside: int, most: tuple[int, int], *limits: int
+) -> SearchShape:
+    """The most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
+
+    The automaton is staged if so many eighths of the warps still fit, of those that would without. `beside`: bytes of a
+    warp beside its codes; `most` and `limits` are those of `text.launch.shape_with`.
+    """
     while codes_capacity >= tile_size + 16:
-        warp = codes_capacity + text.RUN_ON_NBYTES + 16
-        found = []
-        for table in (ROWS_NBYTES * states + RESTARTS_NBYTES, 0):
-            best = SearchShape(0, 0, codes_capacity, 0, table > 0)
-            for warps in range(1, _ROWS_WARPS_MAX + 1):
-                shared = table + warps * warp
-                if shared <= shared_per_block:
-                    resident = warps * min(shared_per_multiprocessor // (shared + 1024), _ROWS_RESIDENT // warps)
-                    if resident >= best.resident:
-                        best = SearchShape(32 * warps, shared, codes_capacity, resident, table > 0)
-            found.append(best)
-        staged, large = found
-        if staged.resident and 8 * staged.resident >= 7 * large.resident:
+        warp = beside + codes_capacity + text.RUN_ON_NBYTES + 16
+        staged, large = (text.shape_with(nbytes, warp, codes_capacity, most, *limits) for nbytes in (automaton, 0))
+        if staged.resident and 8 * staged.resident >= eighths * large.resident:
             return staged
         if large.resident:
             return large
         codes_capacity = align(codes_capacity // 2)
-    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
 
 
 @lru_cache(1)

@@ -269,7 +269,8 @@ def search_shape(
     while capacity >= tile_size + 16:
         warp = 4 * planes * words + capacity + _SEARCH_SPARE_NBYTES
         with_ends, without, large = (
-            _search_shape(table, warp, capacity, *limits) for table in ((1 + planes) * entries, entries, 0)
+            text.shape_with(table, warp, capacity, (_SEARCH_WARPS_MAX, _SEARCH_RESIDENT), *limits)
+            for table in ((1 + planes) * entries, entries, 0)
         )
         if with_ends.resident and 8 * with_ends.resident >= 7 * max(without.resident, large.resident):
             return with_ends
@@ -279,20 +280,6 @@ def search_shape(
             return large
         capacity = align(capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
-
-
-def _search_shape(
-    table: int, warp: int, capacity: int, shared_per_block: int, shared_per_multiprocessor: int
-) -> text.SearchShape:
-    """The shape with most resident warps; of equal ones that of the largest blocks, whose warps share an automaton."""
-    best = text.SearchShape(0, 0, capacity, 0, table)
-    for warps in range(1, _SEARCH_WARPS_MAX + 1):
-        shared = table + warps * warp
-        if shared <= shared_per_block:
-            resident = warps * min(shared_per_multiprocessor // (shared + 1024), _SEARCH_RESIDENT // warps)
-            if resident >= best.resident:
-                best = text.SearchShape(32 * warps, shared, capacity, resident, table)
-    return best
 
 
 def decode_shape(shared_per_block: int, bits: int) -> OnPairShape:

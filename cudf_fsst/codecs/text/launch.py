@@ -136,13 +136,46 @@ class Machine(NamedTuple):
 
 
 class SearchShape(NamedTuple):
-    """A `Shape` for a search, and what of its automaton is in shared memory: a number of the codec's own, 0 for nothing."""
+    """A `Shape` for a search, and how many bytes of its automaton are staged in shared memory."""
 
     threads: int
     shared: int
     codes_capacity: int
     resident: int
     staged: int
+
+
+def shape_with(
+    automaton: int, warp: int, codes_capacity: int, most: tuple[int, int], block_limit: int, multiprocessor_limit: int
+) -> SearchShape:
+    """The shape of a search with most resident warps; of equal ones that of the largest blocks.
+
+    Warps of a block share its automaton, so large blocks need less memory.
+
+    Parameters
+    ----------
+    automaton, warp
+        Bytes of shared memory of a block, 0 where the automaton is in global memory, and of each of its warps.
+    codes_capacity
+        Bytes of codes that a warp stages, counted in `warp`.
+    most
+        Warps of a block, and of a multiprocessor, as registers allow.
+    block_limit, multiprocessor_limit
+        Bytes of shared memory.
+
+    Returns
+    -------
+    SearchShape
+        No warp is resident where a block has too little memory. ``staged`` is `automaton`.
+    """
+    best = SearchShape(0, 0, codes_capacity, 0, automaton)
+    for warps in range(1, most[0] + 1):
+        shared = automaton + warps * warp
+        if shared <= block_limit:
+            resident = warps * min(multiprocessor_limit // (shared + 1024), most[1] // warps)
+            if resident >= best.resident:
+                best = SearchShape(32 * warps, shared, codes_capacity, resident, automaton)
+    return best
 
 
 GatherRowsJob = namedtuple(
