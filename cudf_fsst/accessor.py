@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from .codecs.fsst.symbols import SymbolTable
-from .codecs.onpair.symbols import OnPairTable
+from .codecs.contract import Table
 from .column import CompressedColumn
 from .compressing import checked, compress_checked, compress_frame
 from .frame import CompressedFrame
@@ -29,7 +28,7 @@ class FsstAccessor:
 
     def compress(
         self,
-        table: SymbolTable | OnPairTable | None = None,
+        table: Table | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,
@@ -84,7 +83,7 @@ class FsstAccessor:
 
     def to_host(
         self,
-        table: SymbolTable | OnPairTable | None = None,
+        table: Table | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,

@@ -14,9 +14,8 @@ from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
-from .codecs.fsst.symbols import SymbolTable
+from .codecs.contract import Table
 from .codecs.node import Content, Node, Parts, of_parts
-from .codecs.onpair.symbols import OnPairTable
 from .codecs.task import ColumnTask
 from .column import CompressedColumn
 from .compressing import compress, compress_frame
@@ -327,7 +326,7 @@ class Compressor:
     def __init__(
         self,
         *,
-        table: SymbolTable | OnPairTable | None = None,
+        table: Table | None = None,
         tile_size: int | str = "auto",
         level: str = "default",
         stream: Any = None,

@@ -14,20 +14,31 @@ import toy_values
 from cudf_fsst.codecs import registry
 from test_architecture import MODULES, every_import
 
-NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts())}
+NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts(), registry.DICTIONARIES)}
 _PUBLIC = "`SymbolTable` and `OnPairTable` are public names, which an argument has as its type"
 _TUNING = "launch choices are those of FSST's kernels"
 _ROOMS = "columns that FSST compresses share their samples, workspace and waits with those that may have dictionaries"
 _PACKED = "kernels for dictionaries read codes as bitpack packs them, which no other codec does so fast"
-_RAW = "what the others are measured against, and what labels are stored as"
+_VALUES = "strings that repeat have columns as children: codes, and distinct values that are asked once"
+_SCOPES = "each scope of strings may have a dictionary, else one codec of text has it"
+_READ = "dictionaries that Parquet files have are taken over, not decoded"
 #: Module -> the codecs in whose folders it looks, and why.
 FOLDERS_LEFT = {
     "": ({"fsst", "onpair"}, _PUBLIC),
-    "accessor": ({"fsst", "onpair"}, _PUBLIC),
-    "joining": ({"fsst", "onpair"}, _PUBLIC),
     "autotune": ({"fsst"}, _TUNING),
     "cli": ({"fsst"}, _TUNING),
-    "codecs.device": ({"fsst"}, _ROOMS),
+    "backend.host": ({"dict"}, _VALUES),
+    "backend.device": ({"dict"}, _VALUES),
+    "query.distinct": ({"dict"}, _VALUES),
+    "files.trees": ({"dict"}, "what is stored of a dictionary is checked before it is read"),
+    "parquet.coded": ({"dict"}, _READ),
+    "parquet.host": ({"dict"}, _READ),
+    "codecs.ahead": ({"dict"}, "its kernels are compiled ahead, as those of the registry are"),
+    "codecs.node": ({"dict"}, _VALUES),
+    "codecs.task": ({"dict"}, _SCOPES),
+    "codecs.host_strings": ({"dict"}, _SCOPES),
+    "codecs.device_strings": ({"dict"}, _SCOPES),
+    "codecs.device": ({"dict", "fsst"}, _ROOMS),
     "codecs.text.cuda_sample": ({"fsst"}, "FSST's pipeline cuts columns"),
     "codecs.onpair.cuda": ({"fsst"}, "its kernel encodes in FSST's pipeline"),
     "codecs.dict.cuda_choose": ({"fsst"}, _ROOMS),
@@ -38,11 +49,6 @@ FOLDERS_LEFT = {
     "codecs.dict.cuda_packed": ({"bitpack"}, _PACKED),
     "codecs.dict.launch": ({"bitpack"}, _PACKED),
     "codecs.dict.plan": ({"bitpack"}, _PACKED),
-    "codecs.node": ({"raw"}, _RAW),
-    "codecs.values.plan": ({"raw"}, _RAW),
-    "codecs.values.cuda_compress": ({"raw"}, "it is a copy, which needs no kernel to measure it"),
-    "codecs.values.cuda_read": ({"raw"}, "rows of values that were decompressed are taken as its are"),
-    "files.trees": ({"raw"}, _RAW),
 }
 #: Module -> the names of codecs that stand in it as texts of their own, and why.
 NAMES_LEFT = {
@@ -105,7 +111,7 @@ def test_nobody_knows_the_toys() -> None:
 
 def test_the_reader_sees() -> None:
     """That what these tests look for would be found."""
-    assert foreign_folders()["codecs.node"] == {"raw"}
+    assert foreign_folders()["codecs.node"] == {"dict"}
     assert "fsst" in texts_of(MODULES["cudf_fsst.accessor"])
     assert codec_of("cudf_fsst.codecs.fsst.cpu") == "fsst"
     assert codec_of("cudf_fsst.codecs.text.cpu") is None

@@ -13,7 +13,7 @@ _log = logging.getLogger("cudf_fsst.codecs")
 
 
 def smallest(
-    candidates: Sequence[_T], sizes: Sequence[int], of: str, nbytes: int, *, raw: _T | None = None, what: What = None
+    candidates: Sequence[_T], sizes: Sequence[int], of: str, nbytes: int, *, plain: _T | None = None, what: What = None
 ) -> _T:
     """The candidate that is smallest, of equal ones the first.
 
@@ -25,15 +25,15 @@ def smallest(
         Bytes that each measured.
     of, nbytes
         What was measured, a word, and its bytes as it is.
-    raw
+    plain
         What is taken unless a candidate saves a twentieth of these, which is what makes it worth decoding.
     what
         What the log calls the leaf.
     """
     best = min(range(len(sizes)), key=sizes.__getitem__, default=None)
-    small = best is not None and (raw is None or sizes[best] <= 0.95 * nbytes)
-    chosen = candidates[best] if best is not None and small else raw
-    assert chosen is not None  # there is a candidate, or raw
+    small = best is not None and (plain is None or sizes[best] <= 0.95 * nbytes)
+    chosen = candidates[best] if best is not None and small else plain
+    assert chosen is not None  # there is a candidate, or `plain`
     if _log.isEnabledFor(logging.DEBUG):
         said = ", ".join(f"{one} {size:,} B" for one, size in zip(candidates, sizes, strict=True))
         said = said or "nothing else takes them"

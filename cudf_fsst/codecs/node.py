@@ -12,10 +12,9 @@ import pyarrow as pa
 from ..arrow_types import child_types, plain
 from ..lazy import lazy
 from ..naming import What, named
-from . import raw
 from .dict.part import DictPart
 from .part import Packed, Part, edges_of
-from .registry import string_names, texts
+from .registry import PLAIN, string_names, texts
 from .text.segment import Segment, Segments
 
 #: Consecutive parts, of the values of one column.
@@ -167,7 +166,7 @@ class Node:
         if is_strings(self.type):
             return ", ".join(dict.fromkeys(part.codec for part in self.segments)) or texts()[0].NAME
         own = [parts[0].codec for parts in self.values if parts]
-        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or raw.NAME
+        return ", ".join(dict.fromkeys([*own, *(child.codec for child in self.children if child.rows)])) or PLAIN.NAME
 
 
 def of_parts(kind: Any, parts: Sequence[Any]) -> Node:

@@ -23,6 +23,8 @@ _values = _checked(
     gpulz,
     raw,
 )
+#: Values as they are: what others are measured against, and what they get where nothing is worth decoding.
+PLAIN: Codec = raw
 #: Of text: the first one is taken where the user names none, and for the values of dictionaries.
 _texts: tuple[TextCodec, ...] = (fsst, onpair)
 #: Of strings that repeat: codes by a codec of values, distinct values by one of text.

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
-from ..codecs import raw
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.part import DictPart
 from ..codecs.dict.plan import least_chars
 from ..codecs.node import INDEX_TYPES, Node, dict_part, is_strings, of_parts
 from ..codecs.part import Packed, Part
-from ..codecs.registry import is_text
+from ..codecs.registry import PLAIN, is_text
 from ..codecs.text import cpu as text
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
@@ -29,7 +28,7 @@ from .versions import EXACT_VERSION, NEWEST_VERSION
 _types = pa.types
 #: Rows that are looked at together; a multiple of 8.
 _WINDOW_ROWS = 1 << 20
-RAW = raw.NAME
+RAW = PLAIN.NAME
 
 
 def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:

@@ -20,11 +20,10 @@ from ...device.memory import ALIGNMENT, Lane, Workspace
 from ...device.transfer import Outbox
 from ...naming import What
 from ...profiling import ENCODE, MEASURE
-from .. import raw
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables
 from ..part import Packed, align
-from ..registry import on_device
+from ..registry import PLAIN, on_device
 from . import plan
 from .launch import DEFINES, FILL_BLOCK, GatherJob
 
@@ -160,7 +159,7 @@ class _Item:
         self.jobs = [
             on_device(choice.codec).Job(self.rows, itemsize, task.signed, work, **dict(choice.options))
             for choice in choices
-            if choice.codec != raw.NAME
+            if choice.codec != PLAIN.NAME
         ]
         self.in_place = self.source.in_place and not run
         self.address = self.source.address + itemsize * start if self.in_place else 0
@@ -198,7 +197,7 @@ class _Item:
         else:
             measured = dict(zip(self.choices, self.sizes, strict=True))
             choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
-        if choice.codec != raw.NAME:
+        if choice.codec != PLAIN.NAME:
             self.job = self.jobs[self.choices.index(choice)]
         return choice
 
@@ -365,7 +364,7 @@ class _Batch:
                     lane.copy(codes.ptr, item.address, item.nbytes)
                 else:
                     copied.append(item.gather(0, item.rows, int(codes.ptr)))
-                made.append(Packed(raw.NAME, item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
+                made.append(Packed(PLAIN.NAME, item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
             else:
                 buffers[item] = int(meta.ptr), int(codes.ptr)
                 made.append(item.job.packed(meta, codes))

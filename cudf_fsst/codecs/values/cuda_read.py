@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...device.memory import Lane
-from .. import raw
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..node import Parts
 from ..part import Packed, align
-from ..registry import on_device
+from ..registry import PLAIN, on_device
 from ..span import Span
 from . import plan
 from .launch import DEFINES
@@ -206,7 +205,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
             keep.append(lane.allocate(nbytes))
             decompress([ReadRequest(streams, keep[-1].ptr)], lane=lane)
             column = Taking([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
-            columns.setdefault((raw.NAME, 1, True), []).append(column)
+            columns.setdefault((PLAIN.NAME, 1, True), []).append(column)
             continue
         itemsize = streams[0][0].itemsize
         stride = itemsize * len(streams)
@@ -219,7 +218,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
             address = job.address + half * itemsize
             for codec in codecs.intersection(taking):
                 if described := _described(parts, codec):
-                    key = codec, 1 if codec == raw.NAME else itemsize, bits
+                    key = codec, 1 if codec == PLAIN.NAME else itemsize, bits
                     columns.setdefault(key, []).append(Taking(described, address, stride, itemsize, nulls=job.nulls))
             if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
@@ -230,7 +229,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
                 )
     tables = JobTables()
     for (codec, itemsize, bits), some in columns.items():
-        if codec == raw.NAME:
+        if codec == PLAIN.NAME:
             _take_plain(some, rows, tables, bits=bits)
         else:
             on_device(codec).take(some, itemsize, rows, tables, bits=bits)

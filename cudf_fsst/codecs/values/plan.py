@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ...naming import What
-from .. import raw, registry
+from .. import registry
 from ..choose import smallest
 from ..contract import Codec
 from ..part import Packed
@@ -47,7 +47,7 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
 
 
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
-    """What is measured on the sample, in the order in which ties are decided; `raw` is what they are measured against.
+    """What is measured on the sample, beside `registry.PLAIN`, in the order in which ties are decided.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool, what: W
     nbytes
     measured
     wanted
-        The user named the codec, so that it is never raw.
+        The user named the codec, so that it is what they get.
     what
         What the log calls the values.
     """
-    alone = None if wanted and measured else Choice(raw.NAME)
-    return smallest(tuple(measured), tuple(measured.values()), "sample", nbytes, raw=alone, what=what)
+    alone = None if wanted and measured else Choice(registry.PLAIN.NAME)
+    return smallest(tuple(measured), tuple(measured.values()), "sample", nbytes, plain=alone, what=what)
 
 
 def pieces_rows(stream: Sequence[Packed]) -> int:
