@@ -15,20 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from ..codecs.node import Node
-from ..codecs.text.search import ByteCount, IsIn, Length, Like
-from ..query.asked import MOST_VALUES
-from .predicate import Both, IsNull, Not, Part, Range, Text, compared, limits_of
+from ..codecs.text.search import ByteCount, Length, Like
+from .parts import EXACT, MIRRORED, NANOSECONDS, ROUNDED, Both, IsNull, Not, Part, PartsReader, Text, limits_of
 
 _SIGNS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86_400 * 10**9
-#: Numbers below it are the same in 64 bits and as floats.
-_EXACT = 1 << 53
-#: Of a decimal that is compared as a float: more than what is rounded off.
-_ROUNDED = Fraction(1, 1 << 40)
-#: Numbers that are asked one by one; of more, whether a value lies between the least and the largest.
-_MOST_NUMBERS = 16
 #: What nulls among the values of ``is_in`` are: null rows are then not among them, and the answer is false.
 _MATCH, _SKIP = 0, 1
 
@@ -97,7 +88,7 @@ def parts(tree: Tree, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple
     names, nodes
         Of the columns.
     """
-    reader = _Reader({name: place for place, name in enumerate(names)}, nodes)
+    reader = _Reader(names, nodes)
     return [(str(one), reader.part(one)) for one in _conjunction(tree)]
 
 
@@ -162,17 +153,14 @@ def _read(key: str, value: str, items: Iterator[tuple[str, str]], constants: Any
     raise ValueError(value)
 
 
-class _Reader:
+class _Reader(PartsReader):
     """Make parts of trees."""
-
-    def __init__(self, places: Mapping[str, int], nodes: Sequence[Node]) -> None:
-        self._places, self._nodes = places, nodes
 
     def part(self, tree: Tree) -> Part | None:
         """What a tree asks; None: it is not known."""
         place = self._place(tree)
         if place is not None:
-            return Range(place, Fraction(1), Fraction(1)) if pa.types.is_boolean(self._nodes[place].type) else None
+            return self._is_true(place)
         if not isinstance(tree, Call):
             return None
         match tree.name, tree.inputs:
@@ -199,7 +187,7 @@ class _Reader:
 
     def _text_place(self, tree: Any) -> int | None:
         place = self._place(tree)
-        return place if place is not None and _is_string(self._nodes[place].type) else None
+        return place if self._is_text(place) else None
 
     def _is_null(self, inner: Tree, tree: Call) -> Part | None:
         place = self._place(inner)
@@ -212,7 +200,7 @@ class _Reader:
 
     def _compared(self, left: Tree, sign: str, right: Tree) -> Part | None:
         if isinstance(left, Constant):
-            left, sign, right = right, _MIRRORED[sign], left
+            left, sign, right = right, MIRRORED[sign], left
         if not isinstance(right, Constant) or not right.value.is_valid:
             return None
         value = right.value
@@ -221,25 +209,16 @@ class _Reader:
         place = self._place(left)
         if place is None:
             return None
-        if self._text_place(left) is not None:
-            if sign not in ("==", "!=") or not _is_string(value.type):
-                return None
-            part = Text(place, (Like((value.as_py().encode(),)),))
-            return part if sign == "==" else Not(part)
+        if self._is_text(place):
+            return self._equal_text(place, sign, value.as_py()) if self._is_string(value.type) else None
         found = _number(self._nodes[place], value)
-        return None if found is None else compared(place, sign, *found)
+        return None if found is None else self._comparing(place, sign, *found)
 
     def _length(self, call: Call, sign: str, value: Any) -> Part | None:
         place = self._text_place(call.inputs[0])
-        if place is None or not pa.types.is_integer(value.type) or not abs(value.as_py()) < 2**31 - 1:
+        if place is None or not pa.types.is_integer(value.type):
             return None
-        asked = compared(0, sign, Fraction(value.as_py()))
-        inner = asked.part if isinstance(asked, Not) else asked
-        assert isinstance(inner, Range)
-        low, high = inner.integers(most=True)
-        question = Length() if call.name == "utf8_length" else ByteCount()
-        part = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
-        return part if inner is asked else Not(part)
+        return self._with_length(place, Length() if call.name == "utf8_length" else ByteCount(), sign, value.as_py())
 
     def _is_in(self, inner: Tree, options: Mapping[str, Any]) -> Part | None:
         place, values, nulls = self._place(inner), options.get("value_set"), options.get("null_matching_behavior")
@@ -248,25 +227,16 @@ class _Reader:
         some = values.values
         if some is None or some.null_count or not len(some):
             return None
-        part = self._text_in(place, some) if self._text_place(inner) is not None else self._number_in(place, some)
+        part = self._text_in(place, some) if self._is_text(place) else self._number_in(place, some)
         return None if part is None else Both((part, Not(IsNull(place))))  # of null rows it is false
 
     def _text_in(self, place: int, some: Any) -> Part | None:
-        if not _is_string(some.type) or len(some) > MOST_VALUES:
-            return None
-        return Text(place, (IsIn(tuple(value.encode() for value in some.to_pylist())),))
+        return self._one_of_texts(place, some.to_pylist()) if self._is_string(some.type) else None
 
     def _number_in(self, place: int, some: Any) -> Part | None:
-        known = []
-        for value in some:
-            found = _number(self._nodes[place], value)
-            if found is None:
-                return None
-            known.append(found)
-        if len(known) > _MOST_NUMBERS:
-            low, high = min(number for number, _ in known), max(number for number, _ in known)
-            return Both((Range(place, low, high, max(loose for _, loose in known)), None))
-        return Both(tuple(Range(place, number, number, loose) for number, loose in known), True)
+        numbers = [_number(self._nodes[place], value) for value in some]
+        known = [one for one in numbers if one is not None]
+        return self._one_of(place, known) if len(known) == len(numbers) else None
 
     def _like(self, inner: Tree, tree: Call) -> Part | None:
         place, pattern = self._text_place(inner), tree.options.get("pattern")
@@ -278,10 +248,6 @@ class _Reader:
         before = () if tree.name == "starts_with" else (b"",)
         after = () if tree.name == "ends_with" else (b"",)
         return Text(place, (Like((*before, encoded, *after)),))
-
-
-def _is_string(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
@@ -299,11 +265,11 @@ def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
         return None
     if types.is_float64(given) and (plain != plain or abs(plain) == float("inf")):
         return None
-    if types.is_integer(kind) and not types.is_decimal(given) and abs(plain) < _EXACT:
+    if types.is_integer(kind) and not types.is_decimal(given) and abs(plain) < EXACT:
         return Fraction(plain), exact
     if types.is_decimal(kind) and kind.scale >= 0:
         number = Fraction(plain) * 10**kind.scale
-        return number, abs(number) * _ROUNDED if types.is_float64(given) else exact
+        return number, abs(number) * ROUNDED if types.is_float64(given) else exact
     return None
 
 
@@ -315,7 +281,7 @@ def _time(kind: Any, given: Any, value: Any) -> Fraction | None:
         if types.is_date32(one):
             units.append(_DAY)
         elif types.is_timestamp(one) or types.is_duration(one):
-            units.append(_NANOSECONDS[one.unit])
+            units.append(NANOSECONDS[one.unit])
         else:
             return None
     zones = [getattr(one, "tz", None) for one in (kind, given)]

@@ -9,28 +9,20 @@ from __future__ import annotations
 import io
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
 from ..codecs.node import Node
-from ..codecs.text.search import ByteCount, IsIn, Length, Like
-from ..query.asked import MOST_VALUES, literal
-from .predicate import Both, IsNull, Not, Part, Range, Text, compared, limits_of
+from ..codecs.text.search import ByteCount, Length, Like
+from ..query.asked import literal
+from .parts import EXACT, MIRRORED, NANOSECONDS, ROUNDED, Both, IsNull, Not, Part, PartsReader, Text, limits_of
 
 _SIGNS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _CLOSED = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
-_NANOSECONDS = {"ms": 10**6, "us": 10**3, "ns": 1}
 _NONE = Fraction(0)
-#: Numbers below it are the same in 64 bits and as floats.
-_EXACT = 1 << 53
-#: Of a decimal that Polars compares as a float: more than what is rounded off.
-_ROUNDED = Fraction(1, 1 << 40)
-#: Numbers of `is_in` that are asked one by one; of more, whether a value lies between the least and the largest.
-_MOST_NUMBERS = 16
 
 
 def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Part | None]]:
@@ -48,7 +40,7 @@ def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[
             tree = json.loads(expression.meta.serialize(format="json"))
     except Exception:  # expressions of Python functions, which Polars cannot write down
         return [(str(expression), None)]
-    reader = _FilterReader({name: place for place, name in enumerate(names)}, nodes)
+    reader = _FilterReader(names, nodes)
     return [(_text(one), reader.part(one)) for one in _conjunction(tree)]
 
 
@@ -116,11 +108,8 @@ def _is_of_a_row(tree: Any) -> bool:
     return False
 
 
-class _FilterReader:
+class _FilterReader(PartsReader):
     """Make parts of JSON."""
-
-    def __init__(self, places: Mapping[str, int], nodes: Sequence[Node]) -> None:
-        self._places, self._nodes = places, nodes
 
     def part(self, tree: Any) -> Part | None:
         """What a tree asks; None: it is not known."""
@@ -162,10 +151,7 @@ class _FilterReader:
                 there = Not(IsNull(place))
                 return there if answer else Both((there, IsNull(place)))
             case {"Column": _}:
-                place = self._place(tree)
-                if place is None or not pa.types.is_boolean(self._nodes[place].type):
-                    return None
-                return Range(place, Fraction(1), Fraction(1))
+                return self._is_true(self._place(tree))
         return None
 
     def _place(self, tree: Any) -> int | None:
@@ -184,42 +170,27 @@ class _FilterReader:
                 return place if known else None
         return self._place(tree)
 
-    def _is_text(self, place: int | None) -> bool:
-        return place is not None and _is_string(self._nodes[place].type)
-
     def _compared(self, left: Any, sign: str, right: Any) -> Part | None:
         if _is_constant(left):
-            left, sign, right = right, _MIRRORED[sign], left
+            left, sign, right = right, MIRRORED[sign], left
         value = _constant(right)
         if value is None or len(value) != 1 or value.null_count():
             return None
         match left:
             case {"Function": {"input": [inner], "function": {"StringExpr": "LenChars" | "LenBytes" as name}}}:
                 place = self._place(inner)
-                if (
-                    place is None
-                    or not self._is_text(place)
-                    or not value.dtype.is_integer()
-                    or not abs(value[0]) < 2**31 - 1
-                ):
+                if place is None or not self._is_text(place) or not value.dtype.is_integer():
                     return None
-                question = Length() if name == "LenChars" else ByteCount()
-
-                asked = compared(0, sign, Fraction(value[0]))
-                inner_part = asked.part if isinstance(asked, Not) else asked
-                assert isinstance(inner_part, Range)
-                low, high = inner_part.integers(most=True)
-                text = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
-                return text if inner_part is asked else Not(text)
+                return self._with_length(place, Length() if name == "LenChars" else ByteCount(), sign, value[0])
         place = self._cast_place(left, value.dtype)
         if place is None:
             return None
         if self._is_text(place):
-            return _texts(place, sign, value)
+            return self._equal_text(place, sign, value[0]) if _is_texts(value) else None
         found = _number(self._nodes[place], value)
         if found is None:
             return None
-        return compared(place, sign, *found)
+        return self._comparing(place, sign, *found)
 
     def _is_in(self, inner: Any, values: Any) -> Part | None:
         found = _constant(values)
@@ -230,17 +201,11 @@ class _FilterReader:
         if place is None:
             return None
         if self._is_text(place):
-            if not _is_texts(some) or not 0 < len(some) <= MOST_VALUES:
-                return None
-            return Text(place, (IsIn(tuple(value.encode() for value in some)),))
+            return self._one_of_texts(place, some.to_list()) if _is_texts(some) else None
         numbers = [_number(self._nodes[place], some[i : i + 1]) for i in range(len(some))]
         if not numbers or None in numbers:
             return None
-        known = [one for one in numbers if one is not None]
-        if len(known) > _MOST_NUMBERS:
-            low, high = min(n for n, _ in known), max(n for n, _ in known)
-            return Both((Range(place, low, high, max(loose for _, loose in known)), None))
-        return Both(tuple(Range(place, number, number, loose) for number, loose in known), True)
+        return self._one_of(place, [one for one in numbers if one is not None])
 
     def _string(self, inner: Any, asked: Any, pattern: Any) -> Part | None:
         place, value = self._place(inner), _constant(pattern)
@@ -310,22 +275,10 @@ def _keeps_order(kind: Any, target: Any, dtype: Any) -> bool:
     return False
 
 
-def _is_string(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _is_texts(values: Any) -> bool:
     import polars as pl
 
     return bool(values.dtype == pl.String and not values.null_count())
-
-
-def _texts(place: int, sign: str, value: Any) -> Part | None:
-    """Strings that equal another; of `<` and the like nothing is known."""
-    if sign not in ("==", "!=") or not _is_texts(value):
-        return None
-    part = Text(place, (Like((value[0].encode(),)),))
-    return part if sign == "==" else Not(part)
 
 
 def _expression_of(place: int, text: str) -> Part | None:
@@ -354,21 +307,21 @@ def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
         return (Fraction(plain), _NONE) if type(plain) is bool else None
     if type(plain) is float and (plain != plain or abs(plain) == float("inf")):
         return None
-    if types.is_integer(kind) and (dtype.is_integer() or str(dtype) == "Float64") and abs(plain) < _EXACT:
+    if types.is_integer(kind) and (dtype.is_integer() or str(dtype) == "Float64") and abs(plain) < EXACT:
         return Fraction(plain), _NONE
     if types.is_decimal(kind) and kind.scale >= 0 and dtype.is_numeric() and str(dtype) != "Float32":
         number = Fraction(plain) * 10**kind.scale
-        return number, _NONE if dtype.is_decimal() else abs(number) * _ROUNDED
+        return number, _NONE if dtype.is_decimal() else abs(number) * ROUNDED
     return None
 
 
 def _unit(kind: Any) -> int:
     """Nanoseconds of a column's unit; 0 of dates."""
-    return 0 if pa.types.is_date32(kind) else _NANOSECONDS.get(kind.unit, 0)
+    return 0 if pa.types.is_date32(kind) else NANOSECONDS.get(kind.unit, 0)
 
 
 def _unit_of(dtype: Any) -> int:
-    return _NANOSECONDS[dtype.time_unit] if hasattr(dtype, "time_unit") else 0
+    return NANOSECONDS[dtype.time_unit] if hasattr(dtype, "time_unit") else 0
 
 
 def _slack(kind: Any, dtype: Any) -> Fraction:

@@ -7,95 +7,22 @@ says nothing may be both for every row.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ..backend import Backend
 from ..buffers import ColumnBuffers
-from ..codecs.node import Node, is_signed
+from ..codecs.node import Node
 from ..codecs.span import Span
 from ..codecs.text import search
 from ..query.source import LOGGER
+from .parts import Both, IsNull, Not, Part, Range, Text, limits_of
 
 #: Rows that may be meant, a boolean each, where the columns are; None: any may be.
 Mask = Any
-
-
-class Range(NamedTuple):
-    """Values between two others, in the unit of the stored integers; None: no such end.
-
-    Attributes
-    ----------
-    column : int
-    low, high : Fraction or None
-    loose : Fraction
-        The engine may round what it compares by up to so much.
-    outside : bool
-        The ends themselves are not among them.
-    """
-
-    column: int
-    low: Fraction | None
-    high: Fraction | None
-    loose: Fraction = Fraction(0)
-    outside: bool = False
-
-    def integers(self, *, most: bool) -> tuple[int | None, int | None]:
-        """The least and the largest integer that may be meant, or, without `most`, that are meant for sure."""
-        loose, own = (self.loose if most else -self.loose), int(self.outside)
-        low = None if self.low is None else math.ceil(self.low - loose)
-        high = None if self.high is None else math.floor(self.high + loose)
-        # An end that is an integer itself and is not meant.
-        if low is not None and own and self.low is not None and low == self.low - loose:
-            low += 1
-        if high is not None and own and self.high is not None and high == self.high + loose:
-            high -= 1
-        return low, high
-
-
-class Text(NamedTuple):
-    """Strings of which one of some questions says yes; `length`: its answers are numbers between these two."""
-
-    column: int
-    questions: tuple[search.Question, ...]
-    length: tuple[int, int] | None = None
-
-
-class IsNull(NamedTuple):
-    """Values that are null."""
-
-    column: int
-
-
-class Both(NamedTuple):
-    """All of several parts (AND), or, `either`, one of them at least (OR)."""
-
-    parts: tuple[Part | None, ...]
-    either: bool = False
-
-
-class Not(NamedTuple):
-    """What is false, true; null stays null."""
-
-    part: Part
-
-
-Part = Range | Text | IsNull | Both | Not
-
-
-def compared(place: int, sign: str, number: Fraction, loose: Fraction = Fraction(0)) -> Part:
-    """Stored integers that compare so with a number."""
-    if sign in ("<", "<="):
-        return Range(place, None, number, loose, sign == "<")
-    if sign in (">", ">="):
-        return Range(place, number, None, loose, sign == ">")
-    equal = Range(place, number, number, loose)
-    return equal if sign == "==" else Not(equal)
 
 
 class Filter:
@@ -229,15 +156,3 @@ def _and(one: Mask, other: Mask) -> Mask:
     if one is None or other is None:
         return other if one is None else one
     return one & other
-
-
-def limits_of(node: Node) -> tuple[int, int] | None:
-    """The lowest and the highest integer that a column of integers, times or decimals may store; None of others."""
-    kind, types = node.type, pa.types
-    known = types.is_integer, types.is_boolean, types.is_date32, types.is_timestamp, types.is_duration, types.is_decimal
-    if not any(is_kind(kind) for is_kind in known) or not node.rows or not 0 < len(node.values) <= 2:
-        return None
-    if types.is_boolean(kind):
-        return 0, 1
-    bits = 8 * sum(parts[0].itemsize for parts in node.values)
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(kind) else (0, (1 << bits) - 1)

@@ -14,7 +14,8 @@ from ..backend import Backend, DeviceBackend, HostBackend
 from ..backend.content import move
 from ..codecs.node import Content
 from ..interop import arrow_columns
-from .predicate import Filter, Part
+from .parts import Part
+from .predicate import Filter
 
 #: Arrow bytes of a piece, about.
 PIECE_NBYTES = 64 << 20

@@ -29,7 +29,7 @@ SCAN_THREADS = 1024
 
 @dataclass(frozen=True)
 class Options:
-    """How to compress. `fallback`: with one-byte symbols instead if that is not worth it (`is_poor`)."""
+    """How to compress. `fallback`: with one-byte symbols if it takes more than `most_nbytes`."""
 
     symbol: int
     chunk: int
