@@ -21,7 +21,7 @@ import xxhash
 
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.values import cpu
-from cudf_fsst.files import storage
+from cudf_fsst.files import records, storage
 from sound_files import subjects
 
 SCHEMA, INDEX, TABLE, META, CODES = range(1, 6)
@@ -63,7 +63,7 @@ class File:
         head += directory
         preamble = bytearray(64)
         counts = len(self.columns), len(self.segments), len(self.sections)
-        struct.pack_into("<8sI4xQIII", preamble, 0, storage.MAGIC, self.version, end, *counts)
+        struct.pack_into("<8sI4xQIII", preamble, 0, records.MAGIC, self.version, end, *counts)
         struct.pack_into("<Q", preamble, 40, xxhash.xxh3_64_intdigest(head))
         for offset, code, value in self.preamble:
             struct.pack_into(f"<{code}", preamble, offset, value)
