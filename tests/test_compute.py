@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,9 @@ def test_csv(rows: int, options: dict[str, Any], tmp_path: Path) -> None:
     f.to_csv(tmp_path / "ours.csv", chunk_bytes=20_000, **options)
     assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "plain.csv").read_bytes()
     assert f.to_csv(chunk_bytes=20_000, **options) == plain.to_csv(**options)
+    data = io.BytesIO()
+    f.to_csv(data, chunk_bytes=20_000, encoding="utf-16", **options)
+    assert data.getvalue().decode("utf-16") == plain.to_csv(**options)
     with gzip.open(tmp_path / "x.csv.gz", "wt", newline="", encoding="utf-8") as file:
         f.to_csv(file, **options)
     assert gzip.decompress((tmp_path / "x.csv.gz").read_bytes()) == (tmp_path / "plain.csv").read_bytes()
@@ -254,6 +258,10 @@ def test_csv_mistakes(tmp_path: Path) -> None:
         f.to_csv(tmp_path / "x.csv.gz")
     with pytest.raises(UnicodeEncodeError):
         f.to_csv(path, encoding="ascii")
+    with pytest.raises(LookupError, match="no such"):
+        f.to_csv(encoding="no such")
+    with pytest.raises(ValueError, match="storage_options are for URLs"):
+        f.to_csv(storage_options={"key": "x"})
     assert path.read_text() == "as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["x.csv"]
 
@@ -268,6 +276,15 @@ def test_info() -> None:
     short = io.StringIO()
     f.info(short, show_counts=False)
     assert "Non-Null" not in short.getvalue()
+
+
+def test_arguments_of_another_kind() -> None:
+    f = frame(rows=50).fsst.compress()
+    same(f.sample(5, axis="rows", random_state=1), f.decompress().sample(5, random_state=1))
+    with pytest.raises(ValueError, match="No axis named 7"):
+        f.sample(5, axis=7)
+    with pytest.raises(ValueError, match="must be a string to be evaluated, not 5"):
+        f.query(5)
 
 
 def test_frames_do_not_change() -> None:
@@ -394,13 +411,41 @@ JOINS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_errors_of_a_join_name_the_key() -> None:
-    left = pd.DataFrame({"name": ["x", "x"], "left row": [1, 1], "k1": [1, 1], "v": [1, 2]})
-    for keys in (["name"], ["left row"], ["k1", "name", "left row"]):
-        with pytest.raises(pd.errors.MergeError) as error:
-            left.fsst.compress().merge(left, on=keys, validate="1:1")
-        assert "name" not in keys or "name" in str(error.value)
-        same(left.fsst.compress().merge(left, on=keys), left.merge(left, on=keys))
+def test_errors_of_a_join_are_those_of_the_library() -> None:
+    """With its words, which name labels of the user's."""
+    left = pd.DataFrame({"name": ["x", "x"], "left row": [1, 1], "l0": [1, 1], "v": [1, 2]})
+    for given in (
+        {"on": ["name"], "validate": "1:1"},
+        {"on": ["l0", "left row"], "validate": "m:1"},
+        {"left_on": "name", "right_on": "l0"},
+        {"left_on": "l0", "right_on": "left row", "validate": "1:m"},
+        {"left_on": "v", "right_index": True, "suffixes": "ab"},
+    ):
+        with pytest.raises((ValueError, TypeError)) as wanted:
+            left.merge(left, **given)  # type: ignore[arg-type]
+        with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value))):
+            left.fsst.compress().merge(left, **given)
+
+
+def test_joins_of_keys_of_other_dtypes() -> None:
+    """Whether rows are left on a side makes an error of some, and objects of columns of others in pandas."""
+    left = pd.DataFrame({"a": np.arange(600), "b": ["x"] * 600, "v": 1})
+    f = left.fsst.compress()
+    for other in (
+        pd.DataFrame({"a": [1, 700], "b": [1, 2]}),
+        pd.DataFrame({"a": [700], "b": [1]}),
+        pd.DataFrame({"a": [700], "b": ["x"]}, dtype=object),
+    ):
+        for keys in (["a", "b"], ["b", "a"]):
+            try:
+                wanted = left.merge(other, on=keys)
+            except ValueError as error:
+                with pytest.raises(ValueError, match=re.escape(str(error))):
+                    f.merge(other, on=keys)
+            else:
+                same(f.merge(other, on=keys), wanted)
+    names = pd.DataFrame({"c": pd.Series(["x"], dtype=object), "b": pd.Series(["y"], dtype="str")})
+    same(f.merge(names, left_on="b", right_on="c"), left.merge(names, left_on="b", right_on="c"))
 
 
 def test_keys_whose_labels_are_no_strings() -> None:

@@ -217,6 +217,8 @@ def test_memory(memory: str) -> None:
     frame.save(f"{memory}/f.fsst")
     frame.column("text").save(f"{memory}/c.fsst")
     frame.to_parquet(f"{memory}/p.parquet", compression="zstd")
+    DATA[:100].fsst.compress().to_csv(f"{memory}/t.csv", index=False)
+    assert pd.read_csv(f"{memory}/t.csv")["n5"].tolist() == DATA["n5"][:100].tolist()
     assert cudf_fsst.load(f"{memory}/f.fsst").equals(frame)
     assert cudf_fsst.load(f"{memory}/c.fsst").decompress().equals(DATA["text"])
     assert read(f"{memory}/p.parquet").equals(frame)

@@ -94,7 +94,7 @@ class Labelled(Rows):
         weights : array, Series or label, optional
             How likely each row is; a label names a column of a frame.
         random_state : int or random generator, optional
-        axis : {0, "index"}, optional
+        axis : {0, "index", "rows"}, optional
             Rows. Of columns a TypeError: see ``f.columns``.
         ignore_index : bool
             Label the result from 0.
@@ -103,11 +103,11 @@ class Labelled(Rows):
         -------
         Series or DataFrame
         """
-        if axis not in (None, 0, "index"):
+        if axis in (1, "columns") and hasattr(self, "_labels"):
             raise TypeError(f"sample chooses rows, not axis {axis!r}; f[labels] chooses columns")
         if isinstance(weights, str) and hasattr(self, "_labels"):
             weights = self[weights]  # type: ignore[index]  # of a frame
-        options = {"replace": replace, "weights": weights, "random_state": random_state}
+        options = {"replace": replace, "weights": weights, "random_state": random_state, "axis": axis}
         with self._backend.current():
             found = self._row_numbers().sample(n=n, frac=frac, **options)
             made = self._take(self._numbers(found.values, selection.row_numbers))
@@ -146,8 +146,10 @@ class ByLabels(Labelled):
         -------
         DataFrame
         """
-        if not isinstance(expr, str) or options.get("inplace", False) is True:
-            raise TypeError(f"a compressed frame does not change, and an expression is a str: {expr!r}, {options}")
+        if not isinstance(expr, str):
+            raise ValueError(f"expr must be a string to be evaluated, not {expr!r}")
+        if options.get("inplace", False) is True:
+            raise TypeError("a compressed frame does not change, so there is no inplace=True")
         caller = sys._getframe(1)
         local = {**caller.f_locals, **(options.pop("local_dict", None) or {})}
         global_ = options.pop("global_dict", None)

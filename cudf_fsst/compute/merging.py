@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +49,12 @@ class _Side(NamedTuple):
     def rows(self, start: int, stop: int | None) -> Any:
         """Rows as a DataFrame."""
         return self.data._range(start, stop) if isinstance(self.data, Rows) else self.data.iloc[start:stop]
+
+    def named_keys(self) -> Any:
+        """A DataFrame of the keys by their own labels, with the index."""
+        if isinstance(self.data, Rows):
+            return self.data._of_places(list(self.keys))._range(0, None)  # type: ignore[attr-defined]  # of a frame
+        return self.data.iloc[:, list(self.keys)]
 
     def column(self, place: int) -> Any:
         """A column as a Series."""
@@ -141,16 +146,24 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
     with left._backend.current():
         sides = _sides(left, right, how, options)
         labels = None if sides is None else _labels(*sides, how, options)
-        if sides is None or labels is None:
+        made = None
+        if sides is not None and labels is not None:
+            made = _inner(*sides, options, labels) if how == "inner" else None
+            try:
+                made = _merged(*sides, how, options, labels) if made is None else made
+            except (TypeError, ValueError):
+                labels = None
+            if labels is None:  # the library says why not, of columns that have the user's labels
+                sides[0].named_keys().merge(sides[1].named_keys(), how=how, **options)
+        if made is None:
             other = right._range(0, None) if isinstance(right, Rows) else right
-            return left._out(left._range(0, None).merge(other, how=how, **options))
-        made = _inner(*sides, options, labels) if how == "inner" else None
-        return left._out(_merged(*sides, how, options, labels) if made is None else made)
+            made = left._range(0, None).merge(other, how=how, **options)
+        return left._out(made)
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
     """The two sides; None where the library has to see all columns."""
-    if not isinstance(right, Rows) and getattr(right, "ndim", 0) != 2:
+    if getattr(right, "columns", None) is None:
         return None
     labels = [left.columns, right.columns]
     if any(one.nlevels > 1 or not one.is_unique for one in labels):
@@ -186,10 +199,9 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
         if pair[0] != pair[1] and not all(isinstance(label, str) for label in pair):
             return None  # pandas fills such keys by other rules
         if pair[0] == pair[1]:  # one column of the result
-            # The library's errors name a key: by its label, where that is no name given above.
-            label = pair[0]
-            free = isinstance(label, str) and label not in (_LEFT, _RIGHT) and not re.fullmatch("[lrk][0-9]+", label)
-            called[0][first] = called[1][second] = label if free else f"k{first}"
+            called[0][first] = called[1][second] = f"k{first}"
+        elif left.device == "cpu" and pair[0] in labels[1] and _dtype_at(left, first) != _dtype_at(right, second):
+            return None  # pandas changes the dtype of the other side's column of this label as well
     return _Side(left, labels[0], places[0], called[0], _LEFT), _Side(right, labels[1], places[1], called[1], _RIGHT)
 
 
@@ -198,7 +210,8 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     first, second = left.columns, right.columns
     new = [name not in left.labels for name in right.labels]
     shared = any(label in first for label, own in zip(second, new, strict=True) if own)
-    if not options.get("indicator") and how in _BOTH_SIDES and not shared:
+    suffixes = options.get("suffixes", ())
+    if not options.get("indicator") and how in _BOTH_SIDES and not shared and isinstance(suffixes, tuple):
         same = not any(new) and (first.dtype, first.name) == (second.dtype, second.name)
         return first if same else first.append(second[new])
     some = [left.rows(0, 0), right.rows(0, 0)]
@@ -206,6 +219,19 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
         return some[0].merge(some[1], how=how, **options).columns
     except ValueError:
         return None
+
+
+def _dtype_at(data: Any, place: int) -> Any:
+    """Dtype of a column."""
+    if isinstance(data, Rows):
+        return data._of_places([place])._dtypes()[0]  # type: ignore[attr-defined]  # of a frame
+    return data.dtypes.iloc[place]
+
+
+def _are_alike(left: _Side, right: _Side) -> bool:
+    """Whether keys have the same dtypes, or are integers."""
+    kinds = [[_dtype_at(side.data, place) for place in side.keys] for side in (left, right)]
+    return all(one == other or {one.kind, other.kind} <= {"i", "u"} for one, other in zip(*kinds, strict=False))
 
 
 def _index_names(data: Any) -> list[Any]:
@@ -255,7 +281,8 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], lab
     if given.get("left_on") == given.get("right_on") and left.keys:
         given["on"] = given.pop("left_on")
         del given["right_on"]
-    fewer = not options.get("validate")  # which looks at all keys
+    # pandas looks at all keys to validate them, and where their dtypes differ, at least whether there are some.
+    fewer = not options.get("validate") and (left.data.device != "cpu" or _are_alike(left, right))
     found = left.joined(right, how, fewer=fewer).merge(right.joined(left, how, fewer=fewer), how=how, **given)
     interop, columns = left.data._backend.interop, list[Any]()
     joined = dict(zip(found.columns, interop.columns(found), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -11,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..codecs.node import Content
-from ..files.disk import replacing
+from ..files.disk import writing
+from ..remote import located
 from ..rows import Rows
 
 
@@ -92,24 +94,26 @@ class Written(Rows):
 
         Parameters
         ----------
-        path_or_buf : path or text file, optional
-            A file is complete or, if anything fails, as it was. None: give a str.
+        path_or_buf : path, URL or file object, optional
+            A file is complete or, if anything fails, as it was; a text file gets the rows one after another. None:
+            give a str.
         header : bool or list of str
             Labels of the columns, in the first line.
         chunk_bytes : int, optional
             As `map_chunks` has it.
         **options
-            Those of the library, but for ``compression``, ``mode`` and ``storage_options``: a path is written anew, as
-            plain text. For a compressed file give one that is open: ``gzip.open(path, "wt")``.
+            Those of the library, but for ``compression``, ``mode`` and ``errors``: a path is written anew, as plain
+            text. For a compressed file give one that is open: ``gzip.open(path, "wt")``.
 
         Returns
         -------
         str or None
         """
-        for name in ("compression", "mode", "storage_options", "errors"):
+        for name in ("compression", "mode", "errors"):
             if name in options:
                 raise TypeError(f"to_csv has no {name!r}; give it an open text file")
-        encoding = options.pop("encoding", None) or "utf-8"
+        encoding, storage_options = options.pop("encoding", None) or "utf-8", options.pop("storage_options", None)
+        codecs.lookup(encoding)
         pieces = self._default_pieces() if chunk_bytes is None else self._pieces(chunk_bytes)
 
         def write(file: Any) -> None:
@@ -118,19 +122,22 @@ class Written(Rows):
                 file.write(self._range(start, stop).to_csv(None, header=header if first else False, **options))
                 first = False
 
-        if path_or_buf is None:
+        if path_or_buf is None or (hasattr(path_or_buf, "write") and not _takes_bytes(path_or_buf)):
+            located(path_or_buf, storage_options)  # which it is, but for options
             text = io.StringIO(newline="")
-            write(text)
-            return text.getvalue()
-        if hasattr(path_or_buf, "write"):
-            write(path_or_buf)
-            return None
-        path = os.fspath(path_or_buf)
-        if os.fsdecode(path).endswith((".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")):
-            raise ValueError(f"to_csv writes plain text, not {path!r}; give it an open text file")
-        with replacing(path) as raw:
+            write(text if path_or_buf is None else path_or_buf)
+            return text.getvalue() if path_or_buf is None else None
+        if isinstance(path_or_buf, (str, bytes, os.PathLike)):
+            path = os.fsdecode(path_or_buf)
+            if path.endswith((".gz", ".bz2", ".zip", ".xz", ".zst", ".tar")):
+                raise ValueError(f"to_csv writes plain text, not {path!r}; give it an open text file")
+        with writing(path_or_buf, storage_options) as raw:
             file = io.TextIOWrapper(raw, encoding=encoding, newline="")
             write(file)
-            file.flush()
-            file.detach()
+            file.detach()  # which flushes
         return None
+
+
+def _takes_bytes(file: Any) -> bool:
+    """Whether a file object is none of texts."""
+    return isinstance(file, (io.RawIOBase, io.BufferedIOBase)) or "b" in str(getattr(file, "mode", ""))
