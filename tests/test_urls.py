@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
-from url_servers import Files, http_server, s3_server
+from url_servers import Files, Objects, gs_server, http_server, s3_server
 
 fsspec = pytest.importorskip("fsspec")
 ROWS = 30_000
@@ -207,6 +210,78 @@ def test_an_upload_that_fails_leaves_nothing(s3: tuple[Any, dict[str, Any]], fai
     system = fsspec.filesystem("s3", **options)
     system.invalidate_cache()
     assert not system.exists("bucket/broken")
+
+
+# Cloud Storage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Objects, dict[str, Any]]]:
+    # Without it gcsfs asks by gRPC what kind of bucket it is.
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    pytest.importorskip("gcsfs")
+    monkeypatch.setattr(
+        "gcsfs.retry.asyncio", SimpleNamespace(sleep=lambda _: asyncio.sleep(0))
+    )  # which waits a minute
+    with gs_server() as objects:
+        yield objects, {"endpoint_url": objects.url, "token": "anon", "skip_instance_cache": True}
+
+
+#: gcsfs sends bytes, of which aiohttp warns where there are many.
+sends_bytes = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+
+@sends_bytes
+def test_gs(gs: tuple[Objects, dict[str, Any]]) -> None:
+    objects, options = gs
+    frame = DATA.fsst.compress()
+    frame.save("gs://bucket/f.fsst", storage_options=options)
+    frame.to_parquet("gs://bucket/p.parquet", storage_options=options, row_group_size=10_000)
+    frame.column("text").save("gs://bucket/c.fsst", storage_options=options)
+    assert cudf_fsst.load("gs://bucket/f.fsst", storage_options=options).equals(frame)
+    assert cudf_fsst.load("gs://bucket/c.fsst", storage_options=options).decompress().equals(DATA["text"])
+    assert read("gs://bucket/p.parquet", storage_options=options).equals(frame)
+    pd.testing.assert_frame_equal(pd.read_parquet("gs://bucket/p.parquet", storage_options=options), DATA)
+    for call, name in ((cudf_fsst.load, "bucket/f.fsst"), (read, "bucket/p.parquet")):
+        objects.ranges.clear()
+        found = call(f"gs://{name}", columns=["n2"], storage_options=options)
+        pd.testing.assert_frame_equal(found.decompress(), DATA[["n2"]])
+        assert 1 <= len(objects.ranges) <= 6
+        assert sum(stop - start for _, start, stop in objects.ranges) < len(objects.data[name]) / 3
+        with pytest.raises(FileNotFoundError, match="gs://bucket/none"):
+            call("gs://bucket/none", storage_options=options)
+    polars = pytest.importorskip("polars")
+    scanned = cudf_fsst.scan("gs://bucket/f.*", storage_options=options)
+    assert scanned.filter(polars.col("mode") == "AIR").collect().height == ROWS // 3
+    data = DATA[["n1", "mode"]].fillna({"mode": "SHIP"})
+    data.fsst.compress().to_parquet("gs://bucket/hive", partition_cols=["mode"], storage_options=options)
+    found = read("gs://bucket/hive", storage_options=options).decompress()
+    assert found.groupby("mode", observed=True).size().tolist() == [ROWS // 3] * 3
+
+
+@sends_bytes
+@pytest.mark.parametrize("breaks", ["multipart", "resumable", "0", "262144"])
+def test_a_connection_that_breaks_in_an_upload_leaves_nothing(
+    gs: tuple[Objects, dict[str, Any]], breaks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one part; when one of several parts begins; in its first part; in the second."""
+    import gcsfs
+
+    objects, options = gs
+    put_file = functools.partialmethod(gcsfs.core.GCSFileSystem._put_file, chunksize=1 << 18)
+    monkeypatch.setattr(gcsfs.core.GCSFileSystem, "_put_file", put_file)
+    rows = 10 if breaks == "multipart" else 700_000
+    frame = pd.DataFrame({"n": np.random.default_rng(3).integers(-(2**63), 2**63 - 1, rows)}).fsst.compress()
+    objects.breaks = breaks
+    for call, before in ((frame.save, {}), (frame.to_parquet, {"bucket/broken": b"older"})):
+        objects.data = dict(before)
+        with pytest.raises(OSError, match="gs://bucket/broken"):
+            call("gs://bucket/broken", storage_options=options)
+        assert objects.data == before
+        assert not objects.unfinished
+    objects.breaks = ""
+    frame.save("gs://bucket/whole", storage_options=options)
+    assert cudf_fsst.load("gs://bucket/whole", storage_options=options).equals(frame)
 
 
 # Memory and other file systems ----------------------------------------------------------------------------------------
