@@ -21,7 +21,7 @@
 #define ROW_WORDS (TILE / 4 + 1)
 #define COST_UNIT (1u << COST_SHIFT)
 
-// What the host uploads (cudf_fsst/codecs/fsst/launch.py, max_tables): then `states` entries of 8 u16, one for each length, then
+// What the host uploads (cudf_fsst/codecs/fsst/kernel_tables.py, max_tables): then `states` entries of 8 u16, one for each length, then
 // `states` rows of `classes` u16: state, class of the byte before -> state. As much of it lies in shared memory as WaveView::staged says.
 struct MaxTables {
   u32 states, classes, unused[2];

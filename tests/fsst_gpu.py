@@ -15,8 +15,8 @@ import pytest
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
-from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.fsst.views import found_places
 from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text import plan
 from cudf_fsst.codecs.text.segment import Segment
@@ -167,7 +167,7 @@ def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
 def found_segments(emulator: Emulator, segments: Sequence[bytes], offset: int = 0) -> tuple[Buffer, Buffer]:
     """Characters of segments, `offset` bytes off an aligned address, and what the kernels find of them: a row each."""
     chars = emulator.buffer(np.frombuffer(b"".join(segments), np.uint8), offset=offset)
-    places = launch.found_places(0, len(segments))
+    places = found_places(0, len(segments))
     numbers = np.zeros(places.end, np.uint64)
     numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *(len(one) > 0 for one in segments)])
     numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, segments)])

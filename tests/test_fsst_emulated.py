@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings
-from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst import kernel_tables, launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text import launch as text_launch
@@ -180,8 +180,8 @@ def test_largest_tables_of_level_max(tile_size: int, gpu: Gpu, rng: np.random.Ge
     strings = column(list(rows))
     staged = []
     for table in (large, cpu.train(column(list(rows[:-1])), level="max")):
-        nbytes = launch.max_tables(table).nbytes
-        assert nbytes <= launch.MAX_TABLES_NBYTES
+        nbytes = kernel_tables.max_tables(table).nbytes
+        assert nbytes <= kernel_tables.MAX_TABLES_NBYTES
         shape = launch.encode_max_shape(tile_size, gpu.device.shared_per_block, nbytes)
         assert shape.shared <= gpu.device.shared_per_block
         staged.append(shape.staged == nbytes)
@@ -197,7 +197,7 @@ def test_train(level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     for rows in ([b""] * 5, text(rng, 500), text(rng, 3 * SEGMENT)):
         gpu.device.allocations.clear()
         assert gpu.cuda.train(gpu.upload(column(list(rows))), level=level) == cpu.train(column(list(rows)), level=level)
-        needed = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+        needed = kernel_tables.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if level == "max":
             needed += launch.SEARCH_NBYTES
         assert sum(gpu.device.allocations) < needed + 8192, "no room for codes"

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch, train
+from cudf_fsst.codecs.fsst import kernel_tables, launch, train
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
+from cudf_fsst.codecs.fsst.views import ScopeView
+from cudf_fsst.codecs.fsst.views import words as view_words
 from cudf_fsst.codecs.text import plan
 from emulation.conftest import emulator
 from emulation.device import GPUS
@@ -48,20 +50,18 @@ def same_tables(
     room = launch.train_places(shared)
     _, found = found_segments(emulator, scopes, offset)
     mixed = len(scopes) % 2 == 1  # both kinds of tables occur
-    views = launch.words(
-        launch.ScopeView(found.address, len(scopes), per_table * i, per_table, mixed) for i in range(blocks)
-    )
+    views = view_words(ScopeView(found.address, len(scopes), per_table * i, per_table, mixed) for i in range(blocks))
     counts = np.zeros(blocks * launch.TRAIN_COUNTS_NBYTES // 4, np.uint32)
     scratch = np.zeros(blocks * room.scratch, np.uint8)
-    tables = np.zeros(blocks * launch.ENCODE_TABLES_NBYTES, np.uint8)
-    exported = np.zeros(blocks, launch.TRAINED_TABLE)
+    tables = np.zeros(blocks * kernel_tables.ENCODE_TABLES_NBYTES, np.uint8)
+    exported = np.zeros(blocks, kernel_tables.TRAINED_TABLE)
     defines = {name: f"{value}u" for name, value in launch.train_defines(shared).items()}
     if on_host:
         written = [emulator.buffer(one) for one in (views, tables, exported)]
         addresses = [np.uint64(one.address) for one in written]
         train_on_host(emulator, "fsst_train", blocks, addresses)
         train_on_host(emulator, "fsst_train_cluster", launch.TRAIN_CLUSTER * blocks, addresses)
-        tables, exported = written[1].read(), written[2].read(launch.TRAINED_TABLE)
+        tables, exported = written[1].read(), written[2].read(kernel_tables.TRAINED_TABLE)
     elif cluster:
         emulator.load("fsst_train_cluster.cu", defines).launch(
             "fsst_train_cluster",
@@ -81,11 +81,11 @@ def same_tables(
     assert not counts.any(), "the counts are left as they were found"
     for block in range(blocks):
         expected = table_of(joined[block] if block < len(joined) else b"")
-        found = launch.trained_tables(exported)[block]
+        found = kernel_tables.trained_tables(exported)[block]
         assert found == expected
         assert SymbolTable.from_symbols(found.symbols) == found
         for_encoder = tables.reshape(blocks, -1)[block]
-        np.testing.assert_array_equal(for_encoder, launch.encode_tables(expected, mixed))
+        np.testing.assert_array_equal(for_encoder, kernel_tables.encode_tables(expected, mixed))
 
 
 def words(seed: int, nbytes: int) -> bytes:

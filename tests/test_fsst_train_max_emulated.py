@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.fsst import launch, train_max
+from cudf_fsst.codecs.fsst import kernel_tables, launch, train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.fsst.train_max import in_order, train_table_max
+from cudf_fsst.codecs.fsst.views import WORD, ScopeView, TableSearchView
+from cudf_fsst.codecs.fsst.views import words as view_words
 from cudf_fsst.codecs.text import plan
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Emulator
@@ -42,18 +44,18 @@ def same_tables(emulator: Emulator, scopes: Sequence[bytes], *, per_table: int =
     joined += [b""] * (tables - len(joined))
     firsts = [train_table(*sample(chars, "default")) for chars in joined]
     chars, found = found_segments(emulator, scopes, offset)
-    trained = np.zeros(tables, launch.TRAINED_TABLE)
+    trained = np.zeros(tables, kernel_tables.TRAINED_TABLE)
     for table, first in zip(trained, firsts, strict=True):
         table["symbols"], table["lengths"], table["count"] = first.decode_symbols, first.decode_lengths, len(first)
     exported = emulator.buffer(trained)
     room = emulator.buffer(tables * launch.SEARCH_NBYTES)
     scope_views = emulator.buffer(
-        launch.words(launch.ScopeView(found.address, len(scopes), per_table * i, per_table, 0) for i in range(tables))
+        view_words(ScopeView(found.address, len(scopes), per_table * i, per_table, 0) for i in range(tables))
     )
-    views = launch.words(
-        launch.TableSearchView(
-            scope_views.address + launch.WORD * len(launch.ScopeView._fields) * i,
-            exported.address + launch.TRAINED_TABLE.itemsize * i,
+    views = view_words(
+        TableSearchView(
+            scope_views.address + WORD * len(ScopeView._fields) * i,
+            exported.address + kernel_tables.TRAINED_TABLE.itemsize * i,
             room.address + launch.SEARCH_NBYTES * i,
         )
         for i in range(tables)
@@ -61,7 +63,7 @@ def same_tables(emulator: Emulator, scopes: Sequence[bytes], *, per_table: int =
     module = emulator.load("fsst_train_max.cu", {k: f"{value}u" for k, value in launch.train_max_defines().items()})
     for step in launch.search_steps(tables, max(map(len, joined)), train_max.ROUNDS):
         module.launch(step.kernel, step.grid, step.threads, (views, *step.arguments))
-    result = exported.read(np.uint8).view(launch.TRAINED_TABLE)
+    result = exported.read(np.uint8).view(kernel_tables.TRAINED_TABLE)
     for table, text, first in zip(result, joined, firsts, strict=True):
         count = int(table["count"])
         found_table = in_order(table["symbols"][:count], table["lengths"][:count])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.fsst.launch import WaveView, words
+from cudf_fsst.codecs.fsst.views import WaveView, words
 from cudf_fsst.codecs.onpair import launch
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.text.launch import SEGMENT_VIEW

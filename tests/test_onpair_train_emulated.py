@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.fsst.launch import ScopeView, found_places, words
+from cudf_fsst.codecs.fsst.views import ScopeView, found_places, words
 from cudf_fsst.codecs.onpair import launch, plan
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.onpair.train import train_table

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst.views import ColumnView, PackView
+from cudf_fsst.codecs.fsst.views import found_places as places_from
+from cudf_fsst.codecs.fsst.views import words as view_words
 from cudf_fsst.codecs.part import align
 from cudf_fsst.codecs.text import launch as text
 from cudf_fsst.codecs.text import row_lengths
@@ -43,10 +46,10 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         strings = buffer((offsets + begin).astype(np.int64 if wide else np.int32))
         view = np.zeros(1, text.SEGMENT_VIEW)
         view["rows"], view["chars"], view["tile_shift"] = rows, offsets[-1], 8
-        places, words = launch.found_places(0, 1), buffer(4 * units)
+        places, words = places_from(0, 1), buffer(4 * units)
         found_at = buffer(8 * places.end)
-        one = launch.ColumnView(0, strings.address, wide, rows, 0, 0, 2**60, 1, found_at.address, words.address, 0)
-        one_column = buffer(launch.words([one]))
+        one = ColumnView(0, strings.address, wide, rows, 0, 0, 2**60, 1, found_at.address, words.address, 0)
+        one_column = buffer(view_words([one]))
         there = (buffer(view.view(np.uint8)), u32(1))
         module.launch("segment_begins", 1, 128, (one_column, None, np.uint64(0)))
         module.launch("row_lengths_measure", 1, 256, (one_column, u32(1), u64(units)))
@@ -65,7 +68,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
         stored = {name: buffer(align(nbytes)) for name, nbytes in sizes.items()}
         for name, section in stored.items():
             view[name] = section.address
-        pack = launch.PackView(
+        pack = PackView(
             offsets=strings.address,
             wide=wide,
             rows=rows,
@@ -81,7 +84,7 @@ def test_row_lengths(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
             stored_validity=0,
             **{name: int(view[name][0]) for name in sizes},
         )
-        module.launch("row_lengths_pack", 1, 256, (buffer(launch.words([pack])), u32(1), u64(row_blocks)))
+        module.launch("row_lengths_pack", 1, 256, (buffer(view_words([pack])), u32(1), u64(row_blocks)))
         packed = row_lengths.measure(offsets)
         row_bits = np.empty(packed.words, np.uint32)
         row_lengths.pack(offsets, packed, row_bits)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst import kernel_tables
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
 
 symbol_lists = st.lists(st.binary(min_size=1, max_size=8), max_size=255)
@@ -130,18 +130,18 @@ def test_constructor_wants_code_order() -> None:
 def test_as_the_gpu_exports_it(symbols: list[bytes]) -> None:
     """A table of words is the table of its symbols, whatever is asked of it first."""
     table = SymbolTable.from_symbols(symbols)
-    exported = np.zeros(1, launch.TRAINED_TABLE)
+    exported = np.zeros(1, kernel_tables.TRAINED_TABLE)
     exported["symbols"], exported["lengths"] = table.decode_symbols, table.decode_lengths
     exported["count"] = len(table)
     for ask in (hash, len, repr, SymbolTable.to_bytes, copy.deepcopy, lambda one: one.decode_lengths.tobytes()):
-        (found,) = launch.trained_tables(exported)
+        (found,) = kernel_tables.trained_tables(exported)
         assert ask(found) == ask(table)
         assert found == table
         assert found.symbols == table.symbols
     exported["symbols"] = 0  # the pinned array is used again
     assert found == table
     with pytest.raises(AttributeError, match="immutable"):
-        launch.trained_tables(exported)[0].symbols = ()
+        kernel_tables.trained_tables(exported)[0].symbols = ()
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst import kernel_tables, launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
+from cudf_fsst.codecs.fsst.views import ScopeView, found_places
 from cudf_fsst.codecs.text import plan
 
 from .emulator import Emulator
@@ -54,25 +55,25 @@ def train(emulator: Emulator, kernel: str, blocks: int, arguments: Sequence[np.g
     """Write what a launch of `kernel` with these arguments would write of tables."""
     scopes_at, tables_at, exported_at = (int(arguments[i]) for i in (0, -2, -1))
     count = blocks // KERNELS[kernel]
-    data = emulator.read(scopes_at, 8 * len(launch.ScopeView._fields) * count)
+    data = emulator.read(scopes_at, 8 * len(ScopeView._fields) * count)
     views = np.frombuffer(data, np.uint64).reshape(count, -1).tolist()
     for number, view in enumerate(views):
-        scope = launch.ScopeView(*view)
+        scope = ScopeView(*view)
         table = table_of(_characters(emulator, scope))
-        tables = launch.encode_tables(table, bool(scope.pairs_mixed))
-        emulator.write(tables_at + launch.ENCODE_TABLES_NBYTES * number, tables.tobytes())
-        at = exported_at + launch.TRAINED_TABLE.itemsize * number
+        tables = kernel_tables.encode_tables(table, bool(scope.pairs_mixed))
+        emulator.write(tables_at + kernel_tables.ENCODE_TABLES_NBYTES * number, tables.tobytes())
+        at = exported_at + kernel_tables.TRAINED_TABLE.itemsize * number
         lengths = bytes(map(len, table.symbols))
         parts = {"symbols": b"".join(one.ljust(8, b"\0") for one in table.symbols), "lengths": lengths}
         for name, part in (parts | {"count": len(lengths).to_bytes(8, "little")}).items():
-            fields = launch.TRAINED_TABLE.fields
+            fields = kernel_tables.TRAINED_TABLE.fields
             assert fields is not None
             emulator.write(at + fields[name][1], part)
 
 
-def _characters(emulator: Emulator, scope: launch.ScopeView) -> bytes:
+def _characters(emulator: Emulator, scope: ScopeView) -> bytes:
     """All characters of the segments with rows that the scope has."""
-    places = launch.found_places(0, scope.segments)
+    places = found_places(0, scope.segments)
     numbers = np.frombuffer(emulator.read(scope.found, 8 * places.end), np.int64)
     rows, chars = (numbers[begin : begin + scope.segments + 1] for begin in (places.rows_begin, places.chars_begin))
     segments = np.flatnonzero(rows[:-1] < rows[1:])[scope.first : scope.first + scope.most]

@@ -13,7 +13,7 @@ from .cuda_compress import compress, tables, train
 from .cuda_kernels import choices, get_kernel
 from .cuda_match import match
 from .cuda_rows import answer
-from .launch import decode_table
+from .kernel_tables import decode_table
 
 __all__ = [
     "ENCODES",

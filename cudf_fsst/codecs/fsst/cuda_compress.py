@@ -39,7 +39,7 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..text.cuda_task import TextTask, check_level
 from ..text.segment import Segment
-from . import launch
+from . import kernel_tables
 from .cuda_encode import compress_at_once, waves_at_once
 from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
@@ -58,6 +58,7 @@ from .cuda_room import (
 from .cuda_tables import download_found, exported_tables, find_cuts, look, place_tables
 from .symbols import SymbolTable
 from .train import train_table
+from .views import words
 
 
 class BesideRound(Protocol):
@@ -92,7 +93,7 @@ def _compress_round(
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
             if early:
-                side[0].send(room.waves_at, launch.words(waves.views))
+                side[0].send(room.waves_at, words(waves.views))
             else:
                 exported = look(room, waves.views)
             if beside is not None:
@@ -113,7 +114,7 @@ def _compress_round(
             tables = place_tables(room, exported)
         if at_once:
             waves = waves_at_once(room, tables)
-            lane.send(room.waves_at, launch.words(waves.views))
+            lane.send(room.waves_at, words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
         compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True
@@ -191,7 +192,7 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
             for column, first in zip(together, room.first_scope, strict=True):
                 end = first + column.scopes
                 if column.source == "searched":
-                    made[column.number] = launch.searched_tables(exported[first:end])
+                    made[column.number] = kernel_tables.searched_tables(exported[first:end])
                 else:
                     made[column.number] = list(exported_tables(room, exported)[first:end])
     return made

@@ -22,8 +22,8 @@ from . import launch
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
-from .launch import WORD, WaveView
 from .tuning import Choices
+from .views import WORD, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
@@ -185,10 +185,10 @@ def compress_at_once(
     ]
     alone = len(complete) == 1  # then the launch says where the codes go, and the wave is complete without
     if beside:
-        lane.send(room.packs_at, launch.words(rows))
+        lane.send(room.packs_at, words(rows))
         pack_rows(room, rows, lane)
         if alone:
-            room.side[0].send(room.waves_at, launch.words(complete))
+            room.side[0].send(room.waves_at, words(complete))
         lane.follow(room.side[0])
         found = download_found(room)
         yield
@@ -203,7 +203,7 @@ def compress_at_once(
             wave if n is None else wave._replace(codes=results.buffers[codes[n]].ptr)
             for wave, n in zip(complete, of_waves, strict=True)
         ]
-        lane.send(room.waves_at, launch.words(chain(complete, () if beside else rows)))
+        lane.send(room.waves_at, words(chain(complete, () if beside else rows)))
     if not beside:
         pack_rows(room, rows, lane)
     longest = [0] * len(room.columns)

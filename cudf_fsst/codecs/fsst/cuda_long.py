@@ -14,11 +14,10 @@ import numpy.typing as npt
 from ...device.memory import Lane, pinned
 from ...device.transfer import Outbox
 from ..text.layout import TILE_BLOCK
-from . import launch
 from .cuda_encode import Kind, compact, encode, kind_of, make_wave, with_places
 from .cuda_room import PARTS, ColumnTables, Cut, Results, Room
 from .cuda_tables import Exported, host_tables, pack_rows, packs
-from .launch import WORD, WaveView
+from .views import WORD, WaveView, words
 
 
 class _Encoding(NamedTuple):
@@ -179,7 +178,7 @@ def _in_steps(lane: Lane, encoding: _Encoding, wave: WaveView, at: int, meta: in
     firsts = range(0, tiles, limit)
 
     def again(described: WaveView) -> int:
-        lane.send(at, launch.words([described]))
+        lane.send(at, words([described]))
         lane.zero(wave.taken, WORD)
         of_wave = min(limit, tiles - described.tile_begin)
         encode(lane, kind, at, 1, of_wave)
@@ -213,7 +212,7 @@ def _complete(slots: _Slots, encodings: Sequence[_Encoding], start: int, results
             with_places(one.waves[kind], one.cut, one.cut.layout.tiles, 0, results.buffers[meta].ptr)
             for one, meta in zip(encodings, metas, strict=True)
         ]
-        lane.send(slots.first_at(slots.count + start + kind * slots.segments), launch.words(waves))
+        lane.send(slots.first_at(slots.count + start + kind * slots.segments), words(waves))
     uploaded = lane.event()
     for slot_lane in slots.room.side[:-1]:
         slot_lane.stream.wait_event(uploaded)
@@ -227,7 +226,7 @@ def _pack(room: Room, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> 
     """
     rows, lane = packs(room, cuts, metas), room.side[-1]
     lane.follow(room.lane)
-    lane.send(room.packs_at, launch.words(rows))
+    lane.send(room.packs_at, words(rows))
     pack_rows(room, rows, lane)
 
 

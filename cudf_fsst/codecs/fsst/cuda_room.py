@@ -17,11 +17,11 @@ from ..text import plan
 from ..text.cuda_task import TextTask, chars_of
 from ..text.layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from ..text.segment import Segment
-from . import TILE_SIZE, launch
+from . import TILE_SIZE, kernel_tables, launch
 from .cuda_kernels import blocks, choices
-from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
 from .tuning import Choices
+from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView, found_places
 
 _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes
 # Segments whose codes have room in the workspace. With plan.segment_size they keep the memory rule: at most 64 MiB or
@@ -108,9 +108,9 @@ class RoomColumn(NamedTuple):
             training = self.task.encoder.training_nbytes(self.chars_limit)
             a_table = training.lookup + training.exported + self.task.encoder.training_view_nbytes
         else:
-            a_table = launch.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
+            a_table = kernel_tables.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
         if self.source == "searched":
-            a_table += launch.SEARCH_NBYTES + launch.MAX_TABLES_NBYTES
+            a_table += launch.SEARCH_NBYTES + kernel_tables.MAX_TABLES_NBYTES
         return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.segments == 1 else 0)
 
 
@@ -333,7 +333,7 @@ def make_room(
     """Lay out and take the workspace of a round."""
     found, first_scope, first_search, numbers, scopes, searches = [], [], [], 0, 0, 0
     for column in columns:
-        found.append(launch.found_places(numbers, column.segments))
+        found.append(found_places(numbers, column.segments))
         numbers = found[-1].end
         first_scope.append(scopes)
         first_search.append(searches)
@@ -368,11 +368,11 @@ def make_room(
             training_nbytes = min(every_room, max(training, _TRAINING_AT_ONCE if at_once else _TRAINING_ALONE))
             training_at = reserve(training_nbytes)
     elif scopes:
-        trained_at = reserve(launch.ENCODE_TABLES_NBYTES * scopes)
-        exported_at = reserve(launch.TRAINED_TABLE.itemsize * scopes)
+        trained_at = reserve(kernel_tables.ENCODE_TABLES_NBYTES * scopes)
+        exported_at = reserve(kernel_tables.TRAINED_TABLE.itemsize * scopes)
         pair_counts_at, scratch_at = reserve(pair_counts_nbytes), reserve(scratch)
     if searches:
-        uploaded_at = reserve(launch.MAX_TABLES_NBYTES * searches if encode else 0)
+        uploaded_at = reserve(kernel_tables.MAX_TABLES_NBYTES * searches if encode else 0)
         searches_at = reserve(launch.SEARCH_NBYTES * searches)
     sizes = [column.slot_nbytes for column in columns] if encode else []
     slots: list[tuple[int, ...]] = []

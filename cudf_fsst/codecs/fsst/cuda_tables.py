@@ -17,11 +17,11 @@ from ...profiling import MEASURE
 from ..text import launch as text_launch
 from ..text.cuda_task import TileEncoder, TrainingScope
 from ..text.layout import ROW_BLOCK, SegmentLayout
-from . import launch, train_max
+from . import kernel_tables, launch, train_max
 from .cuda_kernels import blocks, get_kernel
 from .cuda_room import ColumnTables, Cut, Room, RoomColumn
-from .launch import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView
 from .symbols import SymbolTable
+from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -70,12 +70,12 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     views = [
         TableSearchView(
             _scopes_at(room) + WORD * len(ScopeView._fields) * scope,
-            room.exported_at + launch.TRAINED_TABLE.itemsize * scope,
+            room.exported_at + kernel_tables.TRAINED_TABLE.itemsize * scope,
             room.searches_at + launch.SEARCH_NBYTES * number,
         )
         for number, scope in enumerate(searches)
     ]
-    room.lane.send(room.views_at, launch.words(chain(columns, scopes, views, waves)))
+    room.lane.send(room.views_at, words(chain(columns, scopes, views, waves)))
     return row_blocks
 
 
@@ -162,7 +162,7 @@ def _train(room: Room) -> npt.NDArray[np.void]:
         for step in launch.search_steps(room.searches, limit, train_max.ROUNDS):
             kernel = get_kernel("fsst_train_max", step.kernel)
             lane.launch(kernel, step.grid, step.threads, (views_at, *step.arguments))
-    return lane.fetch(room.exported_at, room.scopes, launch.TRAINED_TABLE)
+    return lane.fetch(room.exported_at, room.scopes, kernel_tables.TRAINED_TABLE)
 
 
 def download_found(room: Room) -> npt.NDArray[np.int64]:
@@ -210,7 +210,7 @@ def _device_copy(table: Any, column: RoomColumn, lane: Lane) -> tuple[tuple[int,
         if encoder is not None:
             made = encoder.lookup(table)
         else:
-            made = launch.max_tables(table) if level == "max" else launch.encode_tables(table, mixed)
+            made = kernel_tables.max_tables(table) if level == "max" else kernel_tables.encode_tables(table, mixed)
         buffer = lane.allocate(made.nbytes)
         lane.upload(buffer.ptr, made)
         of_table[key] = buffer, lane.event(), made.nbytes
@@ -227,7 +227,7 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
     return ColumnTables(lambda number: found[number][0], tables, [owner for _, owner in found])
 
 
-def _trained(at: int, each: int = launch.ENCODE_TABLES_NBYTES, nbytes: int = 0) -> ColumnTables:
+def _trained(at: int, each: int = kernel_tables.ENCODE_TABLES_NBYTES, nbytes: int = 0) -> ColumnTables:
     """Tables whose lookup tables lie one behind another, `each` bytes apart; `nbytes`: see `ColumnTables.place`."""
     return ColumnTables(lambda number: (at + each * number, nbytes))
 
@@ -241,8 +241,8 @@ def _searched(room: Room, first: int, tables: Sequence[SymbolTable]) -> ColumnTa
 
     @cache
     def place(number: int) -> tuple[int, int]:
-        made = launch.max_tables(tables[number])
-        address = room.uploaded_at + launch.MAX_TABLES_NBYTES * (first + number)
+        made = kernel_tables.max_tables(tables[number])
+        address = room.uploaded_at + kernel_tables.MAX_TABLES_NBYTES * (first + number)
         room.lane.upload(address, made)
         return address, made.nbytes
 
@@ -259,10 +259,10 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
             nbytes = column.task.encoder.training_nbytes(0).lookup
             every.append(_trained(room.trained_at + nbytes * first, nbytes, nbytes))
         elif column.source == "trained":
-            every.append(_trained(room.trained_at + launch.ENCODE_TABLES_NBYTES * first))
+            every.append(_trained(room.trained_at + kernel_tables.ENCODE_TABLES_NBYTES * first))
         else:
             assert exported is not None
-            found = launch.searched_tables(exported[first : first + column.scopes])
+            found = kernel_tables.searched_tables(exported[first : first + column.scopes])
             every.append(_searched(room, room.first_search[i], found))
     return every
 
@@ -270,7 +270,7 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
 def exported_tables(room: Room, exported: npt.NDArray[Any]) -> list[Any]:
     """All tables that were trained, when training has ended."""
     encoder = room.columns[0].task.encoder
-    return launch.trained_tables(exported) if encoder is None else encoder.tables(exported, room.scopes)
+    return kernel_tables.trained_tables(exported) if encoder is None else encoder.tables(exported, room.scopes)
 
 
 def host_tables(room: Room, tables: Sequence[ColumnTables], exported: Exported) -> list[Sequence[SymbolTable]]:

@@ -1,34 +1,27 @@
-"""What the host must know to launch the FSST kernels: constants, table layouts, views, launch shapes.
+"""What the host must know to launch the FSST kernels: constants, sizes, launch shapes.
 
 Needs no GPU and no CuPy, so that the emulated kernels are launched by the same rules.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from functools import lru_cache
-from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...lazy import kept_with
 from ..part import align
 from ..text import launch as text
 from ..text import values
-from ..text.launch import PIECE_TILES, SearchShape, Shape, all_u64
+from ..text.launch import PIECE_TILES, SearchShape, Shape
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from . import train, train_max
-from .automaton import COST_SHIFT, MAX_STATES, automaton
-from .symbols import ESCAPE, HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS, SymbolTable
+from .automaton import COST_SHIFT
+from .kernel_tables import DECODE_TABLE_NBYTES, MAX_TABLES, PAIR_MULTIPLIER, PAIRS_NBYTES
+from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS
 from .tuning import DEFAULT
 
-#: Spreads pairs of bytes over the banks of shared memory: of 65 odd numbers tried, the one with the fewest conflicts on
-#: the ten files of the FSST paper.
-PAIR_MULTIPLIER = 0x6BFF
 #: Symbol tables that a thread block of fsst_take.cu keeps in shared memory.
 TAKE_TABLES = 4
 #: Constants compiled into the kernels.
@@ -165,124 +158,11 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
 
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
     """Whether four warps fit beside the table of two-byte symbols."""
-    return shared_per_block >= _SHARED_ENCODE_NBYTES + _PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)
+    return shared_per_block >= _SHARED_ENCODE_NBYTES + PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)
 
 
 def _encode_warp_nbytes(tile_size: int) -> int:
     return PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
-
-
-class ColumnView(NamedTuple):
-    """A column to compress."""
-
-    chars: int
-    offsets: int
-    wide: int
-    rows: int
-    validity: int
-    validity_offset: int
-    segment_chars: int
-    segments: int
-    found: int
-    row_words: int
-    first_row_block: int
-
-
-class ScopeView(NamedTuple):
-    """The scope of a table that fsst_train makes."""
-
-    found: int
-    segments: int
-    first: int
-    most: int
-    pairs_mixed: int
-
-
-class TableSearchView(NamedTuple):
-    """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
-
-    scope: int
-    trained: int
-    search: int
-
-
-class WaveView(NamedTuple):
-    """Tiles that are encoded together; what fsst_compact needs besides is known later."""
-
-    first_char: int
-    bounds: int
-    tables: int
-    staged: int
-    tile_begin: int
-    tile_limit: int
-    slot: int
-    piece_lengths: int
-    tile_lengths: int
-    codes_nbytes: int
-    capacity: int
-    used: int
-    taken: int
-    tiles: int = 0
-    before: int = 0
-    block_starts: int = 0
-    stored_lengths: int = 0
-    codes: int = 0
-
-
-class PackView(NamedTuple):
-    """A segment whose row lengths are packed."""
-
-    offsets: int
-    wide: int
-    rows: int
-    chars: int
-    words: int
-    first_row_block: int
-    validity: int
-    validity_offset: int
-    tile_shift: int
-    row_bits_words: int
-    block_starts: int
-    row_starts: int
-    row_minima: int
-    row_words: int
-    tile_lengths: int
-    row_bits: int
-    stored_validity: int
-
-
-#: Bytes of a word of a view.
-WORD = 8
-
-
-def words(views: Iterable[tuple[int, ...]]) -> array[int]:
-    """Views one after another, as kernels read them."""
-    return array("Q", list(chain.from_iterable(views)))  # of a list, for its size is known
-
-
-class FoundPlaces(NamedTuple):
-    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/text_compress.cuh."""
-
-    rows_begin: int
-    chars_begin: int
-    nulls: int
-    words: int
-    codes_nbytes: int
-    used: int
-    taken: int
-    null_chars: int
-    first_char: int
-    end: int
-
-
-def found_places(begin: int, segments: int) -> FoundPlaces:
-    """Places of a column's numbers, whose first is number `begin`."""
-    counts = (segments + 1, segments + 1, segments, segments, segments, segments, segments, 1, 1)
-    return FoundPlaces(*accumulate(counts, initial=begin))
-
-
-#: `RowsView` of kernels/fsst_rows.cuh.
-ROWS_VIEW = all_u64("first_tile", "automaton")
 
 
 #: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
@@ -305,24 +185,6 @@ _ROWS_RESIDENT = 32
 #: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
 MOST_ROW = 1 << 15
 
-_PAIRS_NBYTES = 65536
-#: The tables the kernels read.
-ENCODE_TABLES = np.dtype(
-    [
-        *(("symbols", "<u8", HASH_SLOTS), ("meta", "<u2", HASH_SLOTS), ("singles", "u1", 256)),
-        *(("pairs", "u1", _PAIRS_NBYTES), ("two_byte_limit", "<u8")),
-    ]
-)
-DECODE_TABLE = np.dtype([("entries", "<u8", 512), ("first_eight", "<u4"), ("eights", "<u4"), ("unused", "<u8")])
-MAX_TABLES = np.dtype(
-    [
-        *(("states", "<u4"), ("classes", "<u4"), ("unused", "<u4", 2)),
-        *(("lengths", "u1", 256), ("class_of", "u1", 256)),
-    ]
-)
-ENCODE_TABLES_NBYTES, DECODE_TABLE_NBYTES = ENCODE_TABLES.itemsize, DECODE_TABLE.itemsize
-MAX_TABLES_NBYTES = MAX_TABLES.itemsize + MAX_STATES * (8 + 256) * 2
-
 #: Waves that fsst_encode takes together at most, as if they were one.
 ENCODE_GROUP = 8
 # What fsst_encode always keeps in shared memory: of the tables, and of its waves.
@@ -333,7 +195,6 @@ _SHARED_ENCODE_NBYTES = HASH_SLOTS * 10 + 256 + _ENCODE_KEPT_NBYTES
 TRAIN_THREADS = 1024
 #: Bytes of the counts of pairs that fsst_train needs for a table, and of what it exports of it.
 TRAIN_COUNTS_NBYTES = 512 * 512 * 2
-TRAINED_TABLE = np.dtype([("symbols", "<u8", 256), ("lengths", "u1", 256), ("count", "<u8")])
 _TRAIN_TABLES_NBYTES = 62 * 1024
 _TRAIN_CANDIDATE_SLOTS = 8192
 _TRAIN_MATCHES_NBYTES = 2 * (SAMPLE_CHUNKS["default"] * (SAMPLE_CHUNK + 10) + _TRAIN_CANDIDATE_SLOTS)
@@ -385,7 +246,7 @@ class MaxShape(NamedTuple):
 @lru_cache(64)
 def encode_shape(tile_size: int, shared_per_block: int, most_warps: int | None = None) -> Shape:
     """Shape of fsst_encode: as many warps as the shared memory of one block holds, at most 32 or `most_warps`."""
-    tables = _SHARED_ENCODE_NBYTES + (_PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
+    tables = _SHARED_ENCODE_NBYTES + (PAIRS_NBYTES if pairs_in_shared(tile_size, shared_per_block) else 0)
     warp = _encode_warp_nbytes(tile_size)
     warps = min(most_warps or 32, (shared_per_block - tables) // warp)
     if warps < 1:
@@ -560,68 +421,3 @@ def _staging(
             return large
         codes_capacity = align(codes_capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
-
-
-@lru_cache(1)
-def pair_places() -> npt.NDArray[np.uint16]:
-    """Where fsst_encode.cu looks up each pair of bytes, b0 | b1 << 8, in a mixed table of pairs."""
-    return (np.arange(65536, dtype=np.uint16) * np.uint16(PAIR_MULTIPLIER)).byteswap()
-
-
-def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
-    """`EncodeTables` of fsst_encode.cu, as bytes; `mixed` where the pairs will lie in shared memory."""
-    pairs = table.pair_codes
-    if mixed:
-        pairs = np.empty_like(pairs)
-        pairs[pair_places()] = table.pair_codes
-    unused = 64 - 8 * (table.hash_meta & 0xFF)
-    made = np.zeros(1, ENCODE_TABLES)
-    made["symbols"] = table.hash_symbols << unused.astype(np.uint64)
-    made["meta"] = table.hash_meta >> 8 | unused << 8
-    made["singles"], made["pairs"], made["two_byte_limit"] = table.byte_codes, pairs, table.two_byte_limit
-    return made.view(np.uint8)
-
-
-def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
-    """The tables that fsst_train exported, an array of `TRAINED_TABLE`."""
-    counts, data, lengths = exported["count"].tolist(), exported.tobytes(), TRAINED_TABLE["symbols"].itemsize
-    tables = []
-    for i, count in enumerate(counts):
-        at = i * TRAINED_TABLE.itemsize
-        tables.append(SymbolTable._of_words(data[at : at + 8 * count], data[at + lengths : at + lengths + count]))
-    return tables
-
-
-def searched_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
-    """The tables that fsst_train_max.cu exported, an array of `TRAINED_TABLE`, symbols in any order."""
-    counts = exported["count"].tolist()
-    return [
-        train_max.in_order(one["symbols"][:count], one["lengths"][:count])
-        for one, count in zip(exported, counts, strict=True)
-    ]
-
-
-def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
-    """`MaxTables` of fsst_encode_max.cu and what follows it, as bytes; at most `MAX_TABLES_NBYTES`."""
-    classes, following, entries = automaton(table)
-    header = np.zeros(1, MAX_TABLES)
-    header["states"], header["classes"] = following.shape
-    header["lengths"] = table.decode_lengths
-    header["lengths"][0, ESCAPE] = 1
-    header["class_of"] = classes
-    parts = [part.view(np.uint8).ravel() for part in (header, entries, following)]
-    nbytes = sum(part.size for part in parts)
-    return np.concatenate([*parts, np.zeros(align(nbytes) - nbytes, np.uint8)])
-
-
-@kept_with(256)
-def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
-    """`DecodeTable` of fsst_decode.cu, as bytes: entries 256 and up are the literal bytes."""
-    lengths = np.concatenate([table.decode_lengths, np.ones(256, np.uint8)])
-    entries = np.concatenate([table.decode_symbols, np.arange(256, dtype=np.uint64)])
-    eights = np.flatnonzero(lengths == 8)
-    short = lengths < 8
-    entries[short] |= lengths[short].astype(np.uint64) << np.uint64(59)
-    made = np.zeros(1, DECODE_TABLE)
-    made["entries"], made["first_eight"], made["eights"] = entries, eights[0] if eights.size else 0, eights.size
-    return made.view(np.uint8)

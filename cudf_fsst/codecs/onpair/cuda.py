@@ -20,7 +20,7 @@ from ...device.waits import Steps
 from ...workers import map_items
 from ..cuda_kernels import blocks, get_kernel
 from ..fsst import cuda_compress as pipeline
-from ..fsst.launch import words
+from ..fsst.views import words
 from ..text import cuda_sample
 from ..text import launch as text_launch
 from ..text.cuda_task import TextTask, TrainingNbytes, TrainingScope, check_level

@@ -1,0 +1,122 @@
+"""What the host writes for FSST's kernels to read: views, as arrays of words, and places of what they find."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from itertools import accumulate, chain
+from typing import NamedTuple
+
+from ..text.launch import all_u64
+
+#: `RowsView` of kernels/fsst_rows.cuh.
+ROWS_VIEW = all_u64("first_tile", "automaton")
+
+
+class ColumnView(NamedTuple):
+    """A column to compress."""
+
+    chars: int
+    offsets: int
+    wide: int
+    rows: int
+    validity: int
+    validity_offset: int
+    segment_chars: int
+    segments: int
+    found: int
+    row_words: int
+    first_row_block: int
+
+
+class ScopeView(NamedTuple):
+    """The scope of a table that fsst_train makes."""
+
+    found: int
+    segments: int
+    first: int
+    most: int
+    pairs_mixed: int
+
+
+class TableSearchView(NamedTuple):
+    """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
+
+    scope: int
+    trained: int
+    search: int
+
+
+class WaveView(NamedTuple):
+    """Tiles that are encoded together; what fsst_compact needs besides is known later."""
+
+    first_char: int
+    bounds: int
+    tables: int
+    staged: int
+    tile_begin: int
+    tile_limit: int
+    slot: int
+    piece_lengths: int
+    tile_lengths: int
+    codes_nbytes: int
+    capacity: int
+    used: int
+    taken: int
+    tiles: int = 0
+    before: int = 0
+    block_starts: int = 0
+    stored_lengths: int = 0
+    codes: int = 0
+
+
+class PackView(NamedTuple):
+    """A segment whose row lengths are packed."""
+
+    offsets: int
+    wide: int
+    rows: int
+    chars: int
+    words: int
+    first_row_block: int
+    validity: int
+    validity_offset: int
+    tile_shift: int
+    row_bits_words: int
+    block_starts: int
+    row_starts: int
+    row_minima: int
+    row_words: int
+    tile_lengths: int
+    row_bits: int
+    stored_validity: int
+
+
+#: Bytes of a word of a view.
+WORD = 8
+
+
+def words(views: Iterable[tuple[int, ...]]) -> array[int]:
+    """Views one after another, as kernels read them."""
+    return array("Q", list(chain.from_iterable(views)))  # of a list, for its size is known
+
+
+class FoundPlaces(NamedTuple):
+    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/text_compress.cuh."""
+
+    rows_begin: int
+    chars_begin: int
+    nulls: int
+    words: int
+    codes_nbytes: int
+    used: int
+    taken: int
+    null_chars: int
+    first_char: int
+    end: int
+
+
+def found_places(begin: int, segments: int) -> FoundPlaces:
+    """Places of a column's numbers, whose first is number `begin`."""
+    counts = (segments + 1, segments + 1, segments, segments, segments, segments, segments, 1, 1)
+    return FoundPlaces(*accumulate(counts, initial=begin))
