@@ -91,14 +91,11 @@ def compress_coded(
 ) -> Node | None:
     """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
     named = codec is not None
-    if is_text(codec) or not dict_plan.eligible(coded.rows, named=named) or not _is_one_scope(coded.chars_nbytes):
+    one_scope = text_plan.segment_count(coded.chars_nbytes) <= text_plan.segments_per_table(coded.chars_nbytes)
+    if is_text(codec) or not dict_plan.eligible(coded.rows, named=named) or not one_scope:
         return None
     found = dictionary.encode(coded, kind, named, what, options)
     return None if found is None else of_parts(kind, [found])
-
-
-def _is_one_scope(chars: int) -> bool:
-    return text_plan.segment_count(chars) <= text_plan.segments_per_table(chars)
 
 
 def read(node: Node, start: int, stop: int) -> HostStrings:

@@ -347,7 +347,8 @@ class Opened:
                     self._source.fill([(gaps[i], padding[i]), (place.offset, contents[i])])
             if padding[i].any():
                 raise ValueError(f"padding before {place.name}: not zero")
-            _check_checksum(place, contents[i])
+            if xxhash.xxh3_64_intdigest(contents[i]) != place.checksum:
+                raise ValueError(f"{place.name}: checksum does not match")
             if place.outer:
                 with naming(place.name):
                     (content,) = self._buffers([outer.nbytes_of(contents[i], place.nbytes)])
@@ -425,11 +426,6 @@ def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequenc
             function(item)
 
     map_items(work, runs)
-
-
-def _check_checksum(place: Place, content: npt.NDArray[np.uint8]) -> None:
-    if xxhash.xxh3_64_intdigest(content) != place.checksum:
-        raise ValueError(f"{place.name}: checksum does not match")
 
 
 def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Table:

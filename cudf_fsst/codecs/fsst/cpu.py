@@ -41,10 +41,8 @@ def train(chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str) -> 
     """Train the table of a scope; see `contract.HostTextCodec`."""
 
     def sample(level: str, draw: int = 0) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        starts, length = plan.sample_positions(start, nbytes, level, draw)
-        ends = np.minimum(starts + length, start + nbytes)
-        chunks = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
-        return chunks, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
+        starts, _ = plan.sample_positions(start, nbytes, level, draw)
+        return plan.joined_chunks(chars, starts, start + nbytes)
 
     table = train_table(*sample("default"))
     if level == "default":

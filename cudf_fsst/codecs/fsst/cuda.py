@@ -9,28 +9,14 @@ from typing import Any
 from ...device.memory import device_attributes
 from ..text.launch import Shape
 from . import TILE_SIZE, launch
-from .cuda_compress import compress, tables, train
-from .cuda_kernels import choices, get_kernel
-from .cuda_match import match
-from .cuda_rows import answer
-from .kernel_tables import decode_table
-
-__all__ = [
-    "ENCODES",
-    "MATCHES",
-    "TAKES",
-    "answer",
-    "choices",
-    "compress",
-    "decode_kernel",
-    "decode_shape",
-    "decode_table",
-    "kernels",
-    "match",
-    "tables",
-    "take_kernel",
-    "train",
-]
+from .cuda_compress import compress as compress
+from .cuda_compress import tables as tables
+from .cuda_compress import train as train
+from .cuda_kernels import choices as choices
+from .cuda_kernels import get_kernel
+from .cuda_match import match as match
+from .cuda_rows import answer as answer
+from .kernel_tables import decode_table as decode_table
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True

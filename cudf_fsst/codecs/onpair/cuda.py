@@ -27,26 +27,10 @@ from ..text.cuda_task import TextTask, TrainingNbytes, TrainingScope, check_leve
 from ..text.launch import PIECE_TILES
 from ..text.plan import choice_positions
 from . import TILE_SIZE, cpu, launch, plan
-from .cuda_match import answer, match
-from .launch import decode_table
+from .cuda_match import answer as answer
+from .cuda_match import match as match
+from .launch import decode_table as decode_table
 from .symbols import BITS, OnPairTable
-
-__all__ = [
-    "ENCODES",
-    "MATCHES",
-    "TAKES",
-    "answer",
-    "choices",
-    "compress",
-    "decode_kernel",
-    "decode_shape",
-    "decode_table",
-    "kernels",
-    "match",
-    "tables",
-    "take_kernel",
-    "train",
-]
 
 #: onpair_take.cu decodes the tiles of single rows.
 TAKES = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..text.plan import SAMPLE_CHUNK, chunk_positions
+from ..text.plan import SAMPLE_CHUNK, chunk_positions, joined_chunks
 
 #: Bits of the codes at level ``default``. Of tables trained on half a MiB of 512, 11 bits are the smallest on all but
 #: Chinese and hexadecimal digits (2 to 4 %), and their table takes 32 KiB of a GPU's shared memory.
@@ -31,7 +31,4 @@ def sample(
     chars: npt.NDArray[np.uint8], start: int, nbytes: int, level: str, draw: int = 0
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The chunks of a sample, one after another, and where each begins there."""
-    starts = sample_positions(start, nbytes, level, draw)
-    ends = np.minimum(starts + SAMPLE_CHUNK, start + nbytes)
-    chunks = np.concatenate([chars[a:b] for a, b in zip(starts, ends, strict=True)] or [chars[:0]])
-    return chunks, np.concatenate([[0], np.cumsum(ends - starts)[:-1]]).astype(np.int64)[: starts.size]
+    return joined_chunks(chars, sample_positions(start, nbytes, level, draw), start + nbytes)

@@ -105,9 +105,16 @@ def choice_positions(start: int, nbytes: int) -> npt.NDArray[np.int64]:
 
 def choice_sample(chars: npt.NDArray[np.uint8], start: int, nbytes: int) -> npt.NDArray[np.uint8]:
     """The characters on which tables for a scope are compared: the chunks at `choice_positions`, joined."""
-    starts = choice_positions(start, nbytes)
-    ends = np.minimum(starts + SAMPLE_CHUNK, start + nbytes)
-    return np.concatenate([chars[:0], *(chars[a:b] for a, b in zip(starts, ends, strict=True))])
+    return joined_chunks(chars, choice_positions(start, nbytes), start + nbytes)[0]
+
+
+def joined_chunks(
+    chars: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], end: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The chunks of a sample that begin at `positions`, joined, and where each begins there; the last ends at `end`."""
+    ends = np.minimum(positions + SAMPLE_CHUNK, end)
+    chunks = np.concatenate([chars[:0], *(chars[a:b] for a, b in zip(positions, ends, strict=True))])
+    return chunks, np.cumsum([0, *(ends - positions)], dtype=np.int64)[:-1]
 
 
 def scope_nbytes(encode: Callable[..., int], table: Table, sample: npt.NDArray[np.uint8], nbytes: int) -> int:
