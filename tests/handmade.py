@@ -1,8 +1,9 @@
-"""Segments made by hand from docs/format.md: any parse the format allows, not only the one our encoder writes."""
+"""Texts, and segments made by hand from docs/format.md: any parse that is allowed, not only that of our encoder."""
 
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,18 @@ from cudf_fsst.codecs.text.layout import SegmentLayout
 from cudf_fsst.codecs.text.segment import Segment
 
 Choose = Callable[[list[int]], int]
+
+
+def words(seed: int, nbytes: int) -> bytes:
+    """Text of so many bytes: words of few letters, the same ones for a seed."""
+    source = random.Random(seed)
+    lexicon = ["".join(source.choices("etaoinshrdlu", k=source.randint(2, 9))) for _ in range(300)]
+    return " ".join(source.choices(lexicon, k=nbytes)).encode()[:nbytes]
+
+
+def noise(nbytes: int, values: int = 256) -> bytes:
+    """So many bytes in no order, of so many values."""
+    return np.random.default_rng(nbytes).integers(0, values, nbytes, np.uint8).tobytes()
 
 
 def longest(codes: list[int]) -> int:

@@ -23,6 +23,7 @@ from emulation.emulator import SCHEDULES, Emulator
 from emulation.trained import table_of
 from emulation.trained import train as train_on_host
 from fsst_gpu import found_segments
+from handmade import noise, words
 
 __all__ = ["emulator"]
 
@@ -88,20 +89,10 @@ def same_tables(
         np.testing.assert_array_equal(for_encoder, kernel_tables.encode_tables(expected, mixed))
 
 
-def words(seed: int, nbytes: int) -> bytes:
-    source = random.Random(seed)
-    lexicon = ["".join(source.choices("etaoinshrdlu", k=source.randint(2, 9))) for _ in range(300)]
-    return " ".join(source.choices(lexicon, k=nbytes)).encode()[:nbytes]
-
-
 def ties() -> bytes:
     """Words and letters that all occur equally often."""
     lexicon = ["".join(letters) for letters in itertools.product("abcdefgh", repeat=4)]
     return "".join(random.Random(3).sample(lexicon * 2, 8192)).encode()
-
-
-def noise(nbytes: int, values: int = 256) -> bytes:
-    return np.random.default_rng(nbytes).integers(0, values, nbytes, np.uint8).tobytes()
 
 
 def pairs_at_the_end() -> bytes:

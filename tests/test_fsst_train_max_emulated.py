@@ -19,6 +19,7 @@ from cudf_fsst.codecs.text import plan
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Emulator
 from fsst_gpu import found_segments
+from handmade import noise, words
 
 __all__ = ["emulator"]
 
@@ -71,16 +72,6 @@ def same_tables(emulator: Emulator, scopes: Sequence[bytes], *, per_table: int =
         assert SymbolTable.from_symbols(found_table.symbols) == found_table
     for buffer in (chars, found, exported, room, scope_views):
         buffer.free()
-
-
-def words(seed: int, nbytes: int) -> bytes:
-    source = random.Random(seed)
-    lexicon = ["".join(source.choices("etaoinshrdlu", k=source.randint(2, 9))) for _ in range(300)]
-    return " ".join(source.choices(lexicon, k=nbytes)).encode()[:nbytes]
-
-
-def noise(nbytes: int, values: int = 256) -> bytes:
-    return np.random.default_rng(nbytes).integers(0, values, nbytes, np.uint8).tobytes()
 
 
 CASES = {

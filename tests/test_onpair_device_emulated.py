@@ -19,7 +19,7 @@ from cudf_fsst.codecs.text.segment import Segment, Segments
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, WAYS, Gpu, column, take_in_a_way, text
+from fsst_gpu import SEGMENT, WAYS, Gpu, column, same_strings, take_in_a_way, text
 
 __all__ = ["emulator", "gpu"]
 ONPAIR = registry.of_text("onpair")
@@ -42,15 +42,6 @@ def rows_of(count: int, seed: int = 0) -> HostStrings:
     return column([None if i % 11 == 0 else rows[i] for i in order])
 
 
-def same(found: HostStrings, wanted: HostStrings) -> None:
-    assert (found.rows, found.null_count) == (wanted.rows, wanted.null_count)
-    assert found.offsets.tolist() == wanted.offsets.tolist()
-    assert found.chars.tobytes() == wanted.chars.tobytes()
-    if wanted.null_count:
-        bits = -(-wanted.rows // 8)
-        assert found.validity[:bits].tobytes() == wanted.validity[:bits].tobytes()
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
@@ -68,14 +59,14 @@ def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
             host += cpu.compress(strings, registry.of_text(name), tile_size=tile_size)
     segments = list(gpu.cuda.to_device(host))
     rows = sum(segment.rows for segment in segments)
-    same(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
     kept = Segments(segments)
     for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
-        same(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
+        same_strings(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
     rng = np.random.default_rng(3)
     for count in 0, 1, 40, 700:
         chosen = rng.integers(0, rows, count)
-        same(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+        same_strings(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
 
 
 @pytest.mark.sampled(4)
@@ -98,7 +89,7 @@ def test_takes(gpu: Gpu, bits: int, tile_size: int, ascending: bool, way: str) -
     there = gpu.cuda.to_device(host)
     decoded = gpu.device.launches.count("onpair_decode")
     (found,) = take_in_a_way(way, gpu, [there], numbers)
-    same(gpu.download(found), cpu.take(host, numbers))
+    same_strings(gpu.download(found), cpu.take(host, numbers))
     assert (gpu.device.launches.count("onpair_decode") > decoded) == (way in ("whole", "pieces"))
 
 

@@ -23,7 +23,7 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, Gpu, column, same_segments, text
+from fsst_gpu import SEGMENT, Gpu, column, same_segments, same_strings, text
 
 __all__ = ["emulator", "gpu"]
 
@@ -50,15 +50,6 @@ def rows_of(count: int, seed: int = 0) -> HostStrings:
     return column([None if i % 11 == 0 else rows[i] for i in order])
 
 
-def same(found: HostStrings, wanted: HostStrings) -> None:
-    assert (found.rows, found.null_count) == (wanted.rows, wanted.null_count)
-    assert found.offsets.tolist() == wanted.offsets.tolist()
-    assert found.chars.tobytes() == wanted.chars.tobytes()
-    if wanted.null_count:
-        bits = -(-wanted.rows // 8)
-        assert found.validity[:bits].tobytes() == wanted.validity[:bits].tobytes()
-
-
 def of_codecs(gpu: Gpu, names: list[str], tile_size: int) -> list[Segment]:
     """Segments of several codecs, in GPU memory."""
     host: list[Segment] = []
@@ -74,14 +65,14 @@ def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
     segments = of_codecs(gpu, names, tile_size)
     host = gpu.cuda.to_host(segments)
     rows = sum(segment.rows for segment in segments)
-    same(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
     kept = Segments(segments)
     for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
-        same(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
+        same_strings(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
     rng = np.random.default_rng(3)
     for count in 0, 1, 40, 700:
         chosen = rng.integers(0, rows, count)
-        same(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+        same_strings(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
 
 
 def test_compress(gpu: Gpu) -> None:

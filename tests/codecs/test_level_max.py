@@ -21,6 +21,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
 from cudf_fsst.codecs.fsst.train_max import train_table_max
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from handmade import words
 
 #: Where few letters meet, symbols overlap in every way.
 few_letters = st.text("abc", min_size=1, max_size=8).map(str.encode)
@@ -30,12 +31,6 @@ texts = st.lists(few_letters | st.binary(max_size=6), max_size=60).map(b"".join)
 
 def one_row(chars: bytes) -> HostStrings:
     return HostStrings(1, np.frombuffer(chars, np.uint8), np.array([0, len(chars)], np.int64))
-
-
-def text_like(seed: int, nbytes: int) -> bytes:
-    source = random.Random(seed)
-    lexicon = ["".join(source.choices("etaoinshrdlu", k=source.randint(2, 9))) for _ in range(300)]
-    return " ".join(source.choices(lexicon, k=nbytes)).encode()[:nbytes]
 
 
 def written_parse(tile: bytes, table: SymbolTable) -> bytes:
@@ -91,7 +86,7 @@ def test_parse_is_the_written_one(text: bytes, table: SymbolTable, tile_size: in
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_parse_with_a_trained_table(tile_size: int) -> None:
-    text = text_like(0, 9000) + np.random.default_rng(0).bytes(1500) + text_like(0, 700)
+    text = words(0, 9000) + np.random.default_rng(0).bytes(1500) + words(0, 700)
     table = cpu.train(one_row(text), level="max")
     (segment,) = cpu.compress(one_row(text), tile_size=tile_size, level="max")
     assert segment.table == table
@@ -123,7 +118,7 @@ def test_largest_automaton() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("trained", LEVELS)
 def test_tables_work_at_every_level(trained: str, level: str) -> None:
-    text = text_like(1, 30000)
+    text = words(1, 30000)
     table = cpu.train(one_row(text), level=trained)
     segments = cpu.compress(one_row(text), table=table, level=level)
     assert cpu.read(segments).chars.tobytes() == text
@@ -132,7 +127,7 @@ def test_tables_work_at_every_level(trained: str, level: str) -> None:
 
 def test_table_may_share_beginnings() -> None:
     """That is what the default level's tables cannot do."""
-    table = train_table_max(np.frombuffer(text_like(1, 60000), np.uint8), np.arange(0, 60000, 512))
+    table = train_table_max(np.frombuffer(words(1, 60000), np.uint8), np.arange(0, 60000, 512))
     slots = [hash_slot(int.from_bytes(symbol[:3], "little")) for symbol in table.symbols if len(symbol) > 2]
     assert len(set(slots)) < len(slots)
 
@@ -175,7 +170,7 @@ def test_chunks_do_not_join() -> None:
 
 
 def test_same_table_from_every_thread() -> None:
-    samples = [np.frombuffer(text_like(seed, 40000), np.uint8) for seed in range(3)]
+    samples = [np.frombuffer(words(seed, 40000), np.uint8) for seed in range(3)]
     expected = [train_table_max(sample, chunks(40000)) for sample in samples]
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda i: train_table_max(samples[i % 3], chunks(40000)), range(9)))
@@ -185,14 +180,14 @@ def test_same_table_from_every_thread() -> None:
 def kinds_of_text() -> dict[str, bytes]:
     source = random.Random(4)
     return {
-        "words": text_like(2, 300_000),
+        "words": words(2, 300_000),
         "numbers in order": "".join(map(str, range(60_000))).encode(),
         "numbers": "".join(str(source.randrange(10**6)) for _ in range(50_000)).encode(),
         "uuid": "".join(str(uuid.UUID(int=source.getrandbits(128), version=4)) for _ in range(8000)).encode(),
         "hex": source.randbytes(150_000).hex().encode(),
         "letters": "".join(source.choices("abcdefghijklmnopqrstuvwxyz", k=300_000)).encode(),
         "noise": source.randbytes(200_000),
-        "words, then numbers": text_like(3, 150_000) + "".join(map(str, range(30_000))).encode(),
+        "words, then numbers": words(3, 150_000) + "".join(map(str, range(30_000))).encode(),
     }
 
 
