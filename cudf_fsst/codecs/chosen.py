@@ -15,7 +15,7 @@ _BITS = 11
 
 
 @njit()
-def _look(rows: Any) -> tuple[int, int, bool, bool, bool]:
+def _facts(rows: Any) -> tuple[int, int, bool, bool, bool]:
     """The lowest and the highest row; whether they ascend, descend, and go up by one."""
     lowest = highest = rows[0]
     up = down = steps = True
@@ -138,7 +138,7 @@ def looked_at(rows: npt.NDArray[np.int64]) -> Chosen:
     """What a look at contiguous numbers finds, which need not be there."""
     if rows.size == 0:
         return Chosen(rows, -1, -1, True, True, False)
-    lowest, highest, up, down, steps = _look(rows)
+    lowest, highest, up, down, steps = _facts(rows)
     return Chosen(rows, int(lowest), int(highest), bool(up), bool(down), bool(steps))
 
 

@@ -156,7 +156,7 @@ class HostCompressor:
             children=tuple(map(inner.node, column.children)),
         )
 
-    def wanted(self, column: ColumnBuffers) -> dict[str, Any]:
+    def values_options(self, column: ColumnBuffers) -> dict[str, Any]:
         """Options of `values.cpu.compress` for a column's values."""
         nested = has_offsets(column.type)  # a codec that the user names is for the leaves
         if self.codec in string_names() and not nested:
@@ -176,7 +176,7 @@ class HostCompressor:
         return fixed.compress(bits, what=of_validity(self.what))
 
     def compress_values(self, column: ColumnBuffers) -> tuple[Parts, ...]:
-        options = self.wanted(column)
+        options = self.values_options(column)
         halves = [column.values]
         if column.itemsize > 8:
             halves = [np.ascontiguousarray(column.values[:, half]) for half in range(column.itemsize // 8)]

@@ -66,10 +66,10 @@ class Dataset(arrow.FileSystemDataset):
         mask = None
         if tree is not None:
             known = arrow_filter.columns_of(tree)
-            asked = self._table.some([name for name in self._table.names if name in known]).on_host()
+            asked = self._table.select([name for name in self._table.names if name in known]).on_host()
             nodes = [content.node for content in asked.contents]
             mask = asked.mask(arrow_filter.parts(tree, asked.names, nodes))
-        some = self._table.some(read).on_host()
+        some = self._table.select(read).on_host()
         pieces = list(cuts(some, range(rows), mask))
         scanned = arrow.FileSystemDataset(*_files(some, pieces, _schema(self._table)))
         return arrow.Scanner.from_dataset(scanned, columns=columns, filter=where, **options)
@@ -95,7 +95,7 @@ class Dataset(arrow.FileSystemDataset):
         wanted = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._table.rows:
             raise pa.ArrowIndexError(f"a row of {indices!r} is not there: the dataset has {self._table.rows}")
-        some = self._table.some(self._table.names if columns is None else columns).on_host()
+        some = self._table.select(self._table.names if columns is None else columns).on_host()
         return _decoded(some, PieceRows(0, some.rows, wanted))
 
     def filter(self, expression: Any) -> Dataset:

@@ -56,8 +56,8 @@ class GpuSource(PolarsSource, RankAwareSource):
             return self._of_files(wanted, read, rows)
         (table,) = self._tables
         used = self._used(self._where)
-        both = table.some(list(dict.fromkeys([*used, *read]))).on_gpu()
-        mask, there = mask_of(both.some(used), self._where), both.some(read)
+        both = table.select(list(dict.fromkeys([*used, *read]))).on_gpu()
+        mask, there = mask_of(both.select(used), self._where), both.select(read)
         rows = range(rows.start, min(rows.stop, table.rows))
         planned = _planned(there, mask, rows)
         return len(planned), (self._piece(there, wanted, chosen(there, mask, *one)) for one in planned)
@@ -68,20 +68,20 @@ class GpuSource(PolarsSource, RankAwareSource):
         if not parts:
             return 1, iter([self._no_rows(wanted)])
         first, _ = parts[0]
-        nbytes = first.some(read).nbytes
+        nbytes = first.select(read).nbytes
         step = max(_piece_nbytes() * first.rows // max(nbytes, 1), 1)
         ranges = [(file, [(at, min(at + step, some.stop)) for at in some[::step]]) for file, some in parts]
         return sum(len(some) for _, some in ranges), self._pieces_of_files(wanted, read, ranges)
 
     def _pieces_of_files(self, wanted: Sequence[str], read: Sequence[str], ranges: Sequence[Any]) -> Iterator[Any]:
         for file, some in ranges:
-            mask = mask_of(file.some(self._used(self._where)).on_gpu(), self._where)
+            mask = mask_of(file.select(self._used(self._where)).on_gpu(), self._where)
             there: EngineTable | None = None
             for start, stop in some:
                 if mask is not None and not bool(mask[start:stop].any()):
                     yield self._no_rows(wanted)
                     continue
-                there = there or file.some(read).on_gpu()
+                there = there or file.select(read).on_gpu()
                 yield self._piece(there, wanted, chosen(there, mask, start, stop))
             file.end()
 

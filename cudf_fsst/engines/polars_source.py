@@ -62,7 +62,7 @@ class FileFrame:
         assert self._rows is not None
         return self._rows
 
-    def some(self, names: Sequence[str]) -> EngineTable:
+    def select(self, names: Sequence[str]) -> EngineTable:
         """The table of some columns."""
         missing = [name for name in names if name not in self._known]
         if missing:
@@ -167,10 +167,10 @@ class PolarsSource:
             read = list(self._schema)[:1]
         empty = True
         for one, some in self._parts(rows):
-            mask = mask_of(one.some(self._used(asked)).on_host(), asked)
+            mask = mask_of(one.select(self._used(asked)).on_host(), asked)
             if mask is not None and not bool(mask.any()):
                 continue  # no other column of a file is read
-            table = one.some(read).on_host()
+            table = one.select(read).on_host()
             for piece in cuts(table, some, mask):
                 found = self._read(table, piece)
                 if predicate is not None:

@@ -37,7 +37,7 @@ def schema_of(table: EngineTable) -> dict[str, Any]:
         Two columns have the same name.
     """
     ordered = [name for name, content in zip(table.names, table.contents, strict=True) if is_ordered(content.type)]
-    there = dict(zip(ordered, table.some(ordered).on_host().contents, strict=True))
+    there = dict(zip(ordered, table.select(ordered).on_host().contents, strict=True))
     return schema(
         table.names, [there.get(name, content) for name, content in zip(table.names, table.contents, strict=True)]
     )

@@ -45,7 +45,7 @@ class EngineTable:
         """The table itself, which is in memory."""
         return self
 
-    def some(self, names: Sequence[str]) -> EngineTable:
+    def select(self, names: Sequence[str]) -> EngineTable:
         """A table of some columns."""
         places = [self.names.index(name) for name in names]
         return EngineTable(self.backend, tuple(names), tuple(self.contents[place] for place in places), self.rows)

@@ -180,8 +180,8 @@ class _PlainStore(HostCompressor):
         bits = np.unpackbits(column.validity, bitorder="little")[column.validity_offset :][: column.rows]
         return cpu.compress(np.packbits(bits, bitorder="little"), codec=trees.RAW)
 
-    def wanted(self, column: Any) -> dict[str, Any]:
-        return super().wanted(column) | {"codec": trees.RAW}
+    def values_options(self, column: Any) -> dict[str, Any]:
+        return super().values_options(column) | {"codec": trees.RAW}
 
     def compress_strings(self, column: Any) -> Node:
         return host_strings.compress(column.strings, column.type, codec=FIRST_TEXT)

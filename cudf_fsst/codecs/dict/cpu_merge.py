@@ -56,7 +56,7 @@ def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] |
 def _merged(parts: list[Any]) -> Iterator[Part]:
     while parts:
         members, values = together(parts)
-        yield _one(members, values) if len(members) > 1 else parts[0]
+        yield _merged_part(members, values) if len(members) > 1 else parts[0]
         parts = parts[len(members) :]
 
 
@@ -97,8 +97,8 @@ def together(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
     return members, values
 
 
-def _one(members: Sequence[Member], values: HostStrings) -> DictPart:
-    """The part that some become."""
+def _merged_part(members: Sequence[Member], values: HostStrings) -> DictPart:
+    """One part of the rows of consecutive ones."""
     rows, nulls = sum(one.part.rows for one in members), sum(one.part.null_count for one in members)
     edges = np.cumsum([0, *(one.part.rows for one in members)]).tolist()
     validity: tuple[Packed, ...] = ()

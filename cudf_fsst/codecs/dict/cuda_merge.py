@@ -49,7 +49,7 @@ def _merged(parts: Sequence[DictPart], lane: Lane) -> Iterator[DictPart]:
     while first < len(parts):
         members, values = cpu_merge.together(there[first:])
         some = parts[first : first + len(members)]
-        yield _one(some, [one.numbers for one in members], values, lane) if len(some) > 1 else some[0]
+        yield _merged_part(some, [one.numbers for one in members], values, lane) if len(some) > 1 else some[0]
         first += len(some)
 
 
@@ -79,8 +79,8 @@ class _Codes:
                 cuda_answer.remap(part, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
 
 
-def _one(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> DictPart:
-    """The part that some become; `numbers`: of the values of each among `values`."""
+def _merged_part(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> DictPart:
+    """One part of the rows of consecutive ones; `numbers`: of the values of each among `values`."""
     own = parts[0].values
     mask = device_strings.validity(of_parts(own.type, parts), lane=lane)
     itemsize = plan.itemsize(values.rows)

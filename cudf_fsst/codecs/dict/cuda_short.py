@@ -6,7 +6,7 @@ The host's time is what such a call takes. So nothing of a dictionary has a roun
 2. The values of those that repeat are found, numbered, and codes made of all rows, in one launch each for all columns.
    Codes are measured as if they were wanted, in the launches that measure the call's values (`Short.tasks`).
 3. After a wait for all of that it is known which columns have a dictionary. Their codes are packed with the call's
-   values (`Short.wanted`), and their values go through FSST with the columns that have none.
+   values (`Short.are_packed`), and their values go through FSST with the columns that have none.
 
 Where nothing repeats, FSST begins after step 1, or before it where rows are long, as those seldom repeat.
 """
@@ -55,7 +55,7 @@ def limits_of(tasks: Sequence[ColumnTask], others_nbytes: int) -> list[int] | No
 
 
 class Short:
-    """Short columns of strings on their way: `steps`, beside `fixed.compress`, which asks for `tasks` and `wanted`.
+    """Short columns of strings on their way: `steps`, beside `fixed.compress`, which asks for `tasks` and `are_packed`.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class Short:
             scope.segments = segments
         return made[: len(plain)]
 
-    def wanted(self) -> Sequence[bool]:
+    def are_packed(self) -> Sequence[bool]:
         """Whether the column of each of `tasks` has a dictionary."""
         return [one in self._decided for one, _ in self._owners]
 

@@ -116,11 +116,11 @@ def _compress_round(
             waves = waves_at_once(room, tables)
             lane.send(room.waves_at, words(waves.views))
             return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        compress_long(room, [_wanted(of_column) for of_column in cuts], tables, results, outbox, exported, first)
+        compress_long(room, [_to_encode(of_column) for of_column in cuts], tables, results, outbox, exported, first)
         return True
 
 
-def _wanted(cuts: Iterable[Cut]) -> Iterator[Cut]:
+def _to_encode(cuts: Iterable[Cut]) -> Iterator[Cut]:
     """The segments of a column that are to be encoded."""
     return (cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only)
 

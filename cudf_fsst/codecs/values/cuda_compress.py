@@ -403,7 +403,7 @@ class BesideStreams(Protocol):
     def tasks(self) -> Sequence[StreamTask]:
         """The streams, each with its choice of a codec; asked for once, before anything is launched."""
 
-    def wanted(self) -> Sequence[bool]:
+    def are_packed(self) -> Sequence[bool]:
         """Whether each of the streams is packed; asked for once, when all are measured."""
 
 
@@ -466,7 +466,7 @@ def compress(
                 for piece in plan.pieces(task.source.rows, task.source.itemsize):
                     whole.append((number, batch.add(task, task.choices, *piece)))
         yield from batch.measure(lane)
-        if beside is not None and not all(wanted := beside.wanted()):
+        if beside is not None and not all(wanted := beside.are_packed()):
             whole = [(number, item) for number, item in whole if number < len(found) or wanted[number - len(found)]]
         later = [(number, item.choose(tasks[number].codec, tasks[number].what)) for number, item in samples]
         pack(batch, whole)
