@@ -18,7 +18,7 @@ import fresh
 from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, check, rows_of, strings_of
 from column_cases import DTYPES, STR
 from cudf_fsst.codecs import host_strings
-from cudf_fsst.codecs.dict import cpu, plan
+from cudf_fsst.codecs.dict import cpu, distinct, plan
 from cudf_fsst.codecs.dict.part import DictPart
 from cudf_fsst.codecs.node import Node, of_parts
 from cudf_fsst.codecs.part import Packed
@@ -113,10 +113,10 @@ def test_cudf(case: Case, codec: str | None, monkeypatch: pytest.MonkeyPatch) ->
 def test_threads_and_room_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = strings_of([None if i % 5 == 0 else b"value %d" % (i * i % 70_001) for i in range(200_000)])
     wanted = list(host_strings.compress(rows, pa.string(), codec="dict").parts)
-    monkeypatch.setattr(cpu, "_CHUNK_ROWS", 1 << 13)
+    monkeypatch.setattr(distinct, "_CHUNK_ROWS", 1 << 13)
     for threads, held in (("1", 1 << 25), ("3", 1 << 25), ("3", 1)):
         monkeypatch.setenv("CUDF_FSST_NUM_THREADS", threads)
-        monkeypatch.setattr(cpu, "_HELD_NBYTES", held)
+        monkeypatch.setattr(distinct, "_HELD_NBYTES", held)
         made = host_strings.compress(rows, pa.string(), codec="dict")
         for part, other in zip(made.parts, wanted, strict=True):
             assert part.meta.tobytes() == other.meta.tobytes()
@@ -156,12 +156,12 @@ def test_sample() -> None:
     assert (np.diff(starts) >= run).all()
     sample = [rows[row] for start in starts.tolist() for row in range(start, start + run)]
     hashes = [python_hash(row) for row in sample if row is not None]
-    assert cpu.sampled(strings_of(rows)) == (len(hashes), len(set(hashes)))
+    assert distinct.sampled(strings_of(rows)) == (len(hashes), len(set(hashes)))
     few = rows[:16_384]
     assert plan.sample_runs(len(few))[0].tolist() == [0]
     hashes = [python_hash(row) for row in few if row is not None]
-    assert cpu.sampled(strings_of(few)) == (len(hashes), len(set(hashes)))
-    assert cpu.sampled(strings_of([None] * 2000)) == (0, 0)
+    assert distinct.sampled(strings_of(few)) == (len(hashes), len(set(hashes)))
+    assert distinct.sampled(strings_of([None] * 2000)) == (0, 0)
     assert not plan.repeats(0, 0)
 
 

@@ -14,6 +14,7 @@ from .bitmap import rebased
 from .chosen import Selected, numbers_of, parts_of, shares_of
 from .dict import cpu as dictionary
 from .dict import plan as dict_plan
+from .dict.distinct import DictionaryRows
 from .dict.part import DictPart
 from .node import Node, of_parts
 from .part import Part
@@ -39,7 +40,7 @@ def compress(
         Of the column.
     codec : str, optional
         That of text, or of dictionaries; None: whichever is expected to be smaller, for each scope.
-    table : ValueTable, optional
+    table : Table, optional
         Of a codec of text, which is the codec then.
     what : str, callable or None
         What the log calls the column.
@@ -87,7 +88,7 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
 
 
 def compress_coded(
-    coded: dictionary.DictionaryRows, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
+    coded: DictionaryRows, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
 ) -> Node | None:
     """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
     named = codec is not None

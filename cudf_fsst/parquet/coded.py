@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..buffers import HostStrings
-from ..codecs.dict.cpu import DictionaryRows
 from ..codecs.dict.cpu_kernels import take_codes
+from ..codecs.dict.distinct import DictionaryRows
 from ..interop import arrow_columns
 from .sources import Piece
 

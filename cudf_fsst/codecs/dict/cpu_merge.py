@@ -21,7 +21,8 @@ from ..values import cpu as fixed
 from ..work import cut, run
 from . import cpu_kernels as kernels
 from . import plan
-from .cpu import Codes, ValueTable, bits_of, codes_of, damaged
+from .cpu import bits_of, codes_of, damaged
+from .distinct import Codes, ValueTable
 from .part import DictPart
 
 #: Characters of values that are decoded together.
