@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudf_fsst.arrow_types import has_offsets
-from cudf_fsst.buffers import ColumnBuffers
+from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host
 from cudf_fsst.codecs.node import Node
 from cudf_fsst.codecs.task import ColumnTask
+from cudf_fsst.codecs.text.cpu_joined import DecodedRows, joined
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.interop import arrow_columns
 
@@ -207,3 +208,22 @@ def test_any_rows(case: str, start: int, rows: list[int], ascending: bool) -> No
     check(*host.take([node], np.array(rows, np.int64)), array.take(pa.array(rows, pa.int64())))
     stop = min(ROWS, start + len(rows) ** 2)
     check(*host.read([node], start, stop), array[start:stop])
+
+
+@pytest.mark.parametrize("before", [2**31 - 3, 2**31 + 5])
+def test_strings_of_more_than_2_gib_together(before: int) -> None:
+    """Their offsets have 64 bits, those of strings among them 32."""
+
+    class Long:
+        rows, chars = 1, before
+
+        def write(self, position: int, offsets: Any, chars: Any) -> tuple[None, int]:
+            del chars  # as the system gives them
+            offsets[:] = position + before
+            return None, 0
+
+    found = joined(
+        [Long(), DecodedRows(HostStrings(2, np.frombuffer(b"abcd", np.uint8), np.array([0, 2, 4], np.int32)))]
+    )
+    assert found.offsets.tolist() == [0, before, before + 2, before + 4]
+    assert found.chars[before:].tobytes() == b"abcd"

@@ -31,7 +31,7 @@ class DecodedRows:
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
         found = self._found
-        np.add(found.offsets[1:], position, out=offsets, casting="same_kind")
+        np.add(found.offsets[1:], position, out=offsets, dtype=offsets.dtype, casting="same_kind")
         chars[position : position + self.chars] = found.chars
         return found.validity, found.null_count
 
