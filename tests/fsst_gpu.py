@@ -6,6 +6,7 @@ Segments are made much smaller than the format's rule, so that a small column ha
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from cudf_fsst.codecs.fsst.tuning import Choices
 from cudf_fsst.codecs.fsst.views import found_places
 from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.choose import codec_of
 from cudf_fsst.codecs.text.segment import Segment
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Buffer, Emulator
@@ -27,11 +29,56 @@ SEGMENT = 40_000
 WORDS = b"the quick brown fox jumps over lazy dogs carefully final deposits sleep above ironic requests".split()
 
 
+class TextCalls:
+    """Calls for one column of text in GPU memory, beside those of `codecs.text.cuda` and of copies."""
+
+    def __init__(self) -> None:
+        text = ("cuda", "cuda_read", "cuda_gather", "cuda_task")
+        names = *(f"codecs.text.{name}" for name in text), "device.transfer", "device.memory", "device.waits"
+        modules: Any = (importlib.import_module(f"cudf_fsst.{name}") for name in names)
+        self._text, self._read, self._gather, self._task, self._transfer, self._memory, self._waits = modules
+
+    def __getattr__(self, name: str) -> Any:
+        return next(getattr(one, name) for one in (self._text, self._read, self._transfer) if hasattr(one, name))
+
+    def compress(
+        self,
+        strings: DeviceStrings,
+        codec: str | None = None,
+        *,
+        stream: Any = None,
+        outbox: Any = None,
+        **options: Any,
+    ) -> list[Segment]:
+        """Compress by a codec, or that of a table; `options` are ``table``, ``tile_size`` and ``level``."""
+        given: dict[str, Any] = {"table": None, "tile_size": "auto", "level": "default"} | options
+        task = self._task.TextTask(strings, **given)
+        with self._memory.Lane(stream) as lane:
+            steps = self._text.steps(codec_of(codec, given["table"]), [task], lane=lane, outbox=outbox)
+            ((segments,),) = self._waits.run(lane, steps)
+            return list(segments)
+
+    def decompress(self, segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
+        """All rows."""
+        with self._memory.Lane(stream) as lane:
+            return self._read.read([segments], lane=lane)[0]
+
+    def take_range(self, segments: Sequence[Segment], start: int, stop: int, *, stream: Any = None) -> DeviceStrings:
+        """Rows ``start:stop``."""
+        with self._memory.Lane(stream) as lane:
+            return self._read.read([segments], lane=lane, start=start, stop=stop)[0]
+
+    def take(self, segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
+        """Rows by number."""
+        with self._memory.Lane(stream) as lane:
+            return self._gather.take([segments], rows, lane=lane)[0]
+
+
 class Gpu:
     """The FSST codec on an emulated GPU."""
 
-    def __init__(self, device: FakeDevice, cuda: Any) -> None:
-        self.device, self.emulator, self.cuda = device, device.emulator, cuda
+    def __init__(self, device: FakeDevice) -> None:
+        self.device, self.emulator, self.cuda = device, device.emulator, TextCalls()
         self._inputs: list[Buffer] = []
 
     def upload(self, strings: HostStrings, *, offset: int = 0) -> DeviceStrings:
@@ -75,8 +122,8 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     monkeypatch.setattr(text_launch, "row_grid", lambda *_: 1)  # small columns too have runs of row blocks
     device = FakeDevice(emulator, request.param)
-    with emulated(device, "text") as cuda:
-        yield Gpu(device, cuda)
+    with emulated(device, "text"):
+        yield Gpu(device)
 
 
 def column(rows: list[bytes | None], dtype: npt.DTypeLike = np.int32) -> HostStrings:

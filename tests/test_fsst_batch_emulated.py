@@ -30,11 +30,11 @@ class Batch(Gpu):
 
     waits = 0
 
-    def __init__(self, device: FakeDevice, cuda: Any) -> None:
+    def __init__(self, device: FakeDevice) -> None:
         from cudf_fsst.codecs.fsst import cuda_compress, cuda_room
         from cudf_fsst.codecs.text import cuda_task
 
-        super().__init__(device, cuda)
+        super().__init__(device)
         self.codec: Any = cuda_compress
         self.room: Any = cuda_room
         self.task: Any = cuda_task
@@ -74,8 +74,8 @@ def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     monkeypatch.setattr(train_max, "ROUNDS", (96, 8))  # a round is six launches, which take their time here
     device = FakeDevice(emulator)
-    with emulated(device, "text") as cuda:
-        yield Batch(device, cuda)
+    with emulated(device, "text"):
+        yield Batch(device)
 
 
 def sliced(whole: HostStrings, first: int, rows: int) -> HostStrings:

@@ -28,8 +28,8 @@ def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
     device = FakeDevice(emulator, request.param)
-    with emulated(device, "text") as cuda:
-        yield Gpu(device, cuda)
+    with emulated(device, "text"):
+        yield Gpu(device)
 
 
 @pytest.fixture

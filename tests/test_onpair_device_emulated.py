@@ -29,8 +29,8 @@ ONPAIR = registry.of_text("onpair")
 def gpu(request: pytest.FixtureRequest, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     device = FakeDevice(emulator, request.param)
-    with emulated(device, "text") as cuda:
-        yield Gpu(device, cuda)
+    with emulated(device, "text"):
+        yield Gpu(device)
 
 
 def rows_of(count: int, seed: int = 0) -> HostStrings:

@@ -38,8 +38,8 @@ def _registered() -> Iterator[None]:
 def gpu(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     monkeypatch.setattr(plan, "segment_size", lambda chars: SEGMENT)
     device = FakeDevice(emulator)
-    with emulated(device, "text") as cuda:
-        yield Gpu(device, cuda)
+    with emulated(device, "text"):
+        yield Gpu(device)
 
 
 def rows_of(count: int, seed: int = 0) -> HostStrings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import logging
 import sys
 from contextlib import ExitStack, nullcontext
@@ -33,6 +32,7 @@ from cudf_fsst.interop import arrow_columns
 from cudf_fsst.interop import pandas as interop_pandas
 from emulation.conftest import emulator
 from emulation.device import ORDERS, failing_every_allocation
+from fsst_gpu import TextCalls
 from values_gpu import (
     CASES,
     OPTIONS,
@@ -211,7 +211,7 @@ def test_default_stream_of_the_thread(case: str, order: str, own_stream_gpu: Gpu
         gpu.memory.hand_over()
         assert arrow_columns.rebuild(gpu.download(found), array.type).equals(array)
         if node.segments:
-            cuda = importlib.import_module("cudf_fsst.codecs.text.cuda")
+            cuda = TextCalls()
             rows = np.array([2499, 0, 7, 7, 1300])
             for strings in (
                 cuda.take(node.segments, rows, stream=stream),

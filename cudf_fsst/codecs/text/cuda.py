@@ -1,4 +1,4 @@
-"""Columns of text in GPU memory, one at a time: what `cpu` is for host memory, with the same bytes."""
+"""Columns of text to GPU memory, by any codec: what `cpu` does for host memory, with the same bytes."""
 
 from __future__ import annotations
 
@@ -6,54 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...buffers import DeviceStrings
-from ...device import waits
 from ...device.memory import Lane
-from ...device.transfer import Outbox, to_device, to_host
+from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..contract import Table, TextCodec
-from . import cuda_gather, cuda_on_host, cuda_read, cuda_sample, plan
+from . import cuda_on_host, cuda_sample, plan
 from .choose import codec_of
 from .choose import smallest as smallest_of
-from .cuda_read import receive
 from .cuda_task import TextTask
 from .segment import Segment
-
-__all__ = ["compress", "decompress", "receive", "take", "take_range", "to_device", "to_host", "train"]
-
-
-def compress(
-    strings: DeviceStrings,
-    codec: str | None = None,
-    *,
-    table: Table | None = None,
-    tile_size: int | str = "auto",
-    level: str = "default",
-    stream: Any = None,
-    outbox: Outbox | None = None,
-) -> list[Segment]:
-    """Compress one column; see `contract.DeviceTextCodec`.
-
-    Parameters
-    ----------
-    strings
-        Read in place.
-    codec
-        The name of a codec of text; None: that of the table, or the one that is taken where the user names none.
-    table
-        For all segments; None trains one for every scope (docs/format.md, section 7).
-    tile_size
-        One of `text.layout.TILE_SIZES`, or ``"auto"``.
-    level
-        One of `text.layout.LEVELS`.
-    stream
-        CUDA stream to work on; None: cuDF's default stream.
-    outbox
-        Where every segment goes as soon as it is made.
-    """
-    task = TextTask(strings, table, tile_size, level)
-    with Lane(stream) as lane:
-        ((segments,),) = waits.run(lane, steps(codec_of(codec, table), [task], lane=lane, outbox=outbox))
-        return list(segments)
 
 
 def steps(codec: TextCodec, tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
@@ -113,21 +74,3 @@ def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "def
         return cuda_on_host.train(of, strings, level=level, stream=stream)
     made: Table = side.train(strings, level=level, stream=stream)
     return made
-
-
-def decompress(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings:
-    """All rows; see `cuda_read.read`."""
-    with Lane(stream) as lane:
-        return cuda_read.read([segments], lane=lane)[0]
-
-
-def take_range(segments: Sequence[Segment], start: int, stop: int, *, stream: Any = None) -> DeviceStrings:
-    """Rows ``start:stop``; see `cuda_read.read`."""
-    with Lane(stream) as lane:
-        return cuda_read.read([segments], lane=lane, start=start, stop=stop)[0]
-
-
-def take(segments: Sequence[Segment], rows: Any, *, stream: Any = None) -> DeviceStrings:
-    """Rows by number; see `cuda_gather.take`."""
-    with Lane(stream) as lane:
-        return cuda_gather.take([segments], rows, lane=lane)[0]

@@ -64,7 +64,7 @@ class TileEncoder(Protocol):
 
 
 class TextTask(NamedTuple):
-    """A column to compress, and how: see `text.cuda.compress`.
+    """A column to compress, and how: see `contract.DeviceTextCodec`.
 
     `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found. `tables`: of a column
     whose tables are there, one for each scope. `encoder`: what encodes instead of FSST's kernels.
