@@ -26,16 +26,10 @@ __all__ = [
     "HostBackend",
     "check_options",
     "of_data",
-    "of_device",
     "of_frame",
 ]
 
 Backend = HostBackend | DeviceBackend
-
-
-def of_device(device: str) -> Backend:
-    """Backend of what is on this device; ImportError names the extra to install where the GPU's parts are missing."""
-    return HostBackend() if device == "cpu" else DeviceBackend(device)
 
 
 def of_data(data: Any) -> tuple[Backend, Any]:

@@ -11,9 +11,8 @@ from .. import units
 from ..jit import njit
 from ..part import Packed
 from ..unaligned import address, load8, load32, load64, store8, store32, store64
-from .launch import SUBCHUNK, GfcLayout, layout
+from .launch import GfcLayout, layout
 
-_HEADER = SUBCHUNK // 2  # bytes of a subchunk's half-bytes
 _SLACK = 8  # bytes that a store of eight may touch behind the last code
 
 # What is wrong with a chunk.
