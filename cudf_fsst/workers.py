@@ -92,7 +92,7 @@ class _Work:
         raise NotImplementedError
 
     def left(self) -> None:
-        """A thread that was sent has nothing more to do here."""
+        """Called by a thread that found no more items."""
 
     def settle(self) -> BaseException | None:
         """Drop what has not begun, and wait for the rest, however often that is interrupted.
@@ -263,11 +263,11 @@ class _ItemsCall(_Work, Generic[_T, _R]):
             _here.spare = outer
 
     def left(self) -> None:
-        """The thread may be had by a call of an item."""
+        """Lend the thread to calls that an item makes."""
         self._spare.append(None)
 
     def wait(self) -> None:
-        """Until all has ended."""
+        """Wait until all items have ended."""
         while self.items or self in _pool.busy:
             self.ended.get()
 
@@ -367,7 +367,7 @@ class TaskGroup(_Work):
             raise RuntimeError("can't start new thread")
 
     def withdraw(self, task: Callable[[], object]) -> bool:
-        """Whether something had not begun; then it will not be done."""
+        """Take a task back; False if it has begun."""
         try:
             self.items.remove(task)
         except ValueError:

@@ -182,7 +182,7 @@ class _Reader(PartsReader):
         return None
 
     def _place(self, tree: Any) -> int | None:
-        """Which column a tree is."""
+        """The place of the column that a tree names; None of other trees."""
         return self._places.get(tree.path[0]) if isinstance(tree, Field) and len(tree.path) == 1 else None
 
     def _text_place(self, tree: Any) -> int | None:

@@ -155,14 +155,14 @@ class _FilterReader(PartsReader):
         return None
 
     def _place(self, tree: Any) -> int | None:
-        """Which column a tree is."""
+        """The place of the column that a tree names; None of other trees."""
         match tree:
             case {"Column": str(name)}:
                 return self._places.get(name)
         return None
 
     def _cast_place(self, tree: Any, dtype: Any) -> int | None:
-        """Which column a tree is, or casts, as Polars itself does where constants are of another type."""
+        """The place of the column that a tree names, or casts as Polars does where constants are of another type."""
         match tree:
             case {"Cast": {"expr": {"Column": _} as inner}}:
                 place = self._place(inner)

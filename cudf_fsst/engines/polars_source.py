@@ -135,7 +135,7 @@ class PolarsSource:
         return self._pieces(list(self._schema) if with_columns is None else with_columns, predicate, rows)
 
     def _share(self, rank: int, nranks: int, n_rows: int | None = None) -> range:
-        """Which of the rows of all tables a process reads."""
+        """The rows that a process reads, numbered through all tables."""
         if nranks == 1:
             return range(sys.maxsize if n_rows is None else n_rows)
         total = sum(table.begin().rows for table in self._tables)
@@ -144,7 +144,7 @@ class PolarsSource:
         return range(min(rank * step, total), min((rank + 1) * step, total))
 
     def _parts(self, rows: range) -> Iterator[tuple[EngineTable | FileFrame, range]]:
-        """The tables that have some of these rows, and which of theirs it is."""
+        """The tables that have some of these rows, each with the range of its own rows."""
         before = 0
         for table in self._tables:
             if before >= rows.stop:
@@ -156,7 +156,7 @@ class PolarsSource:
                 yield one, range(first, last)
 
     def _used(self, asked: Any) -> list[str]:
-        """Columns of an expression."""
+        """The columns that an expression reads."""
         return [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
 
     def _pieces(self, wanted: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:

@@ -291,11 +291,11 @@ class WrittenBehind(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Bytes that were given."""
+        """How many bytes `write` was given."""
         return self._at
 
     def write(self, piece: Any) -> int:
-        """Take bytes; how many there were."""
+        """Take bytes, to be written by threads; returns how many there were."""
         given = np.asarray(memoryview(piece).cast("B"))
         try:
             left = given if self._error is None else given[:0]
@@ -327,7 +327,7 @@ class WrittenBehind(io.RawIOBase):
         self._buffer = self._under_way.popleft().result() if full else np.empty(_JOB_NBYTES, np.uint8)
 
     def check(self) -> None:
-        """Raise what went wrong."""
+        """Raise the error of a write that failed."""
         if self._error is not None:
             raise self._error
 

@@ -300,7 +300,7 @@ def _with_nulls_of_values(node: Node) -> Node:
 
 
 def _are_there(node: Node, rows: Any) -> Any:
-    """Whether rows, in ascending order, are not null."""
+    """For each of some rows, in ascending order, whether it is not null; an array of booleans."""
     if node.null_count in (0, node.rows):
         return np.full(rows.size, not node.null_count)
     if node.coded:

@@ -128,7 +128,7 @@ class Begun:
         self._group.__exit__(*error)
 
     def begin(self) -> None:
-        """Have threads look."""
+        """Begin to look at the file, in threads, if it is one of this machine."""
         path, columns, filters = self._asked
         if isinstance(path, (str, os.PathLike)) and os.path.isfile(path):
             name = os.fsdecode(path)
@@ -190,7 +190,7 @@ class Chunk(NamedTuple):
 
 @cache
 def _streams(device: str) -> SimpleQueue[Any]:
-    """Streams that nobody reads in at the moment."""
+    """A device's streams for reading that are free at the moment."""
     del device
     return SimpleQueue()
 

@@ -80,7 +80,7 @@ class _Thrift:
 
 
 def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
-    """Where the fields are that say so, of the wanted columns."""
+    """Places in a footer of the bytes that say, of wanted columns, that times are adjusted to UTC."""
     found: list[int] = []
     thrift = _Thrift(footer)
     for number, kind in thrift.fields():
@@ -102,7 +102,7 @@ def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
 
 
 def _adjusted_here(thrift: _Thrift) -> list[int]:
-    """Where the field is, of one logical type."""
+    """Places of such bytes in one logical type, which `thrift` stands before."""
     places = []
     for kind_of_type, kind in thrift.fields():
         if kind_of_type != _TIMESTAMP:

@@ -105,7 +105,7 @@ class DeviceReader:
         return round(piece.rows * sum(one.table + one.encoded for one in own))
 
     def _table_nbytes(self, piece: Piece, names: Sequence[str]) -> int | None:
-        """What of it the columns themselves take."""
+        """The part of `_nbytes` that the columns themselves take; None where that is not known."""
         return None if self._sizes is None else round(piece.rows * sum(self._sizes[name].table for name in names))
 
     def _filtered(self, piece: Piece) -> Any:
@@ -125,7 +125,7 @@ class DeviceReader:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """What is read and compressed meanwhile is there at its end."""
+        """A context: at its end, all that was read and compressed within it is complete on the GPU."""
         with self.backend.apart() as self._apart:
             yield
 

@@ -98,7 +98,7 @@ class Writing:
         )
 
     def place(self, tables: JobTables, *others: Writing) -> None:
-        """Find where rows go, once all are measured; for others as well."""
+        """Add the launch that sums up where the rows of this and others go, once all are measured."""
         every = (self, *others)
         fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
         tables.add_jobs(read_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
@@ -131,7 +131,7 @@ def _grids(pieces: Sequence[WritingPiece], most: int) -> list[int]:
 
 
 def measure(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
-    """Find the characters of rows."""
+    """Add launches that sum up how many characters the rows have."""
     _add(tables, "dict_sums", pieces, _grids(pieces, 8 * device_attributes()["multiprocessors"]))
 
 

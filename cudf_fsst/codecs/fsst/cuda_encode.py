@@ -31,7 +31,7 @@ _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known befo
 
 
 class Kind(NamedTuple):
-    """What waves of one launch have in common."""
+    """Level, tile size, tables and launch choices, which all waves of a launch share."""
 
     level: str
     tile_size: int

@@ -57,7 +57,7 @@ class TileEncoder(Protocol):
         """The tables that training has exported."""
 
     def lookup(self, table: Any) -> npt.NDArray[np.uint8]:
-        """What its kernel reads of a table."""
+        """The bytes that the encoder's kernel reads of a table."""
 
     def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
         """Encode so many waves, the longest of which has at most so many tiles, by tables of at most so many bytes."""
