@@ -86,10 +86,6 @@ def _count() -> int:
     return _in_use
 
 
-def _current_limit() -> int:
-    return _default_limit() if _limit is None else _limit
-
-
 @cache
 def _default_limit() -> int:
     """Half of the machine's memory."""
@@ -141,7 +137,7 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
     global _in_use, _sound
     made = []
     with _lock:
-        count, limit = _count(), _current_limit()
+        count, limit = _count(), _default_limit() if _limit is None else _limit
         _sound = False
         wanted = []
         for nbytes in sizes:

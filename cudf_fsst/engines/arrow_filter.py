@@ -227,11 +227,11 @@ class _Reader(PartsReader):
         some = values.values
         if some is None or some.null_count or not len(some):
             return None
-        part = self._text_in(place, some) if self._is_text(place) else self._number_in(place, some)
+        if not self._is_text(place):
+            part = self._number_in(place, some)
+        else:
+            part = self._one_of_texts(place, some.to_pylist()) if self._is_string(some.type) else None
         return None if part is None else Both((part, Not(IsNull(place))))  # of null rows it is false
-
-    def _text_in(self, place: int, some: Any) -> Part | None:
-        return self._one_of_texts(place, some.to_pylist()) if self._is_string(some.type) else None
 
     def _number_in(self, place: int, some: Any) -> Part | None:
         numbers = [_number(self._nodes[place], value) for value in some]
