@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, cast, get_args
+from typing import Annotated, Any, ParamSpec, cast, get_args
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from .demo import Report
+from . import terminal
+from .terminal import counted, printable, say, size_text, steps
 
 app = typer.Typer(
     help="Compress columns and frames, on a GPU with cuDF or on the CPU with pandas.",
@@ -28,12 +25,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped anew
     pretty_exceptions_enable=False,
 )
-# Piped output is not squeezed into the 80 columns that Rich assumes. Names are no markup.
-_out = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 110, markup=False, emoji=False)
-_err = Console(stderr=True, markup=False, emoji=False)
-
-#: Characters below which a column's times are mostly those of a call.
-_SMALL = 10 * 2**20
 _P = ParamSpec("_P")
 
 Device = Annotated[str, typer.Option(help="auto, gpu or cpu")]
@@ -58,7 +49,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from . import __version__
 
-        _out.print(f"cudf-fsst {__version__}", highlight=False)
+        terminal.out.print(f"cudf-fsst {__version__}", highlight=False)
         raise typer.Exit
 
 
@@ -86,15 +77,10 @@ def _one_line_errors(command: Callable[_P, None]) -> Callable[_P, None]:
             command(*args, **kwargs)
         except (CliError, DemoError, OSError, ValueError, ImportError, MemoryError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
-            _err.print(Text.assemble(("error:", "red"), " ", _shown(text)), soft_wrap=True, highlight=False)
+            terminal.err.print(Text.assemble(("error:", "red"), " ", printable(text)), soft_wrap=True, highlight=False)
             raise typer.Exit(1) from None
 
     return wrapped
-
-
-def _shown(text: object) -> str:
-    """Text of any origin for the terminal: what does not print is escaped as Python escapes it."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(text))
 
 
 @app.command()
@@ -115,44 +101,17 @@ def demo(
     tables = [work.table_of(name) for name in columns]
     engine = _engine(device)
     reports = []
-    with tempfile.TemporaryDirectory() as temporary, _progress() as progress:
+    with tempfile.TemporaryDirectory() as temporary, terminal.progress_bar() as progress:
         folder = temporary if data is None else data
-        task = progress.add_task("", total=_steps(len(columns)))
+        task = progress.add_task("", total=steps(len(columns)))
         for name, table in zip(columns, tables, strict=True):
             progress.update(task, description=f"making {table}")
             path = work.make_table(table, scale, Path(folder))
-            progress.update(task, description=f"compressing and checking {_shown(name)}")
+            progress.update(task, description=f"compressing and checking {printable(name)}")
             reports.append(work.run_column(engine, path, name, rows))
             progress.advance(task)
 
-    _show_demo(reports, f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})")
-
-
-def _show_demo(reports: Sequence[Report], title: str) -> None:
-    shown = Table(title=_shown(title), title_justify="left", box=SIMPLE)
-    shown.add_column("column", no_wrap=True)
-    headings = ["rows", "Arrow", "compressed", "ratio", "compress\nGB/s", "decompress\nGB/s", "random\nrows, ms"]
-    for heading in headings:
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for report in reports:
-        shown.add_row(
-            _shown(report.column),
-            f"{report.rows:,}",
-            _size(report.uncompressed_nbytes),
-            _size(report.nbytes),
-            f"{report.ratio:.2f}",
-            _gbps(report.chars_nbytes, report.compress_seconds),
-            _gbps(report.chars_nbytes, report.decompress_seconds),
-            f"{report.take_seconds * 1e3:.2f}",
-        )
-    _print_table(shown)
-    total, taken = sum(report.rows for report in reports), max(report.taken_rows for report in reports)
-    lines = [f"All {total:,} rows came back equal, and so did {taken:,} of each column, taken at random."]
-    small = [_shown(report.column) for report in reports if report.chars_nbytes < _SMALL]
-    if small:
-        lines.append(f"Too small to show the device's speed: {', '.join(small)}. A larger --scale does.")
-    for line in lines:
-        _out.print(line, highlight=False)
+    terminal.show_demo(reports, f"TPC-H, scale factor {scale:g}, on {engine.device} ({engine.name})")
 
 
 @app.command()
@@ -201,7 +160,7 @@ def compress(
     names = list(dict.fromkeys(column or ()))
     codecs = dict(_codec(one) for one in codec or ())
     with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as temporary:
-        paths = as_parquet(files, Path(temporary), options, _warn)
+        paths = as_parquet(files, Path(temporary), options, terminal.warn)
         with reading(paths[0]), pq.ParquetFile(paths[0]) as parquet:
             schema = parquet.schema_arrow
         columns = _frame_columns(schema, names)
@@ -218,20 +177,8 @@ def compress(
             for path, file in zip(paths, files, strict=True):
                 message = message.replace(str(path), str(file))
             raise CliError(message) from error
-    shape = _count(len(made), "row") + ("" if is_text else f", {_count(len(frame.columns), 'column')}")
-    _show_compressed(files, output, made, shape, engine)
-
-
-def _show_compressed(files: Sequence[Path], output: Path, compressed: Any, shape: str, engine: Any) -> None:
-    _say(f"{_shown(output)}: {shape}, by {_shown(engine.device)}")
-    inputs = "input file" if len(files) == 1 else f"{len(files)} input files"
-    for what, size in (
-        (inputs, _size(sum(file.stat().st_size for file in files))),
-        ("in Arrow", _size(compressed.uncompressed_nbytes)),
-        ("in memory", f"{_size(compressed.nbytes)}, ratio {compressed.ratio:.2f}"),
-        ("on disk", _size(output.stat().st_size)),
-    ):
-        _say(f"  {what + ':':<16}{size}")
+    shape = counted(len(made), "row") + ("" if is_text else f", {counted(len(frame.columns), 'column')}")
+    terminal.show_compressed(files, output, made, shape, engine)
 
 
 @app.command()
@@ -261,14 +208,14 @@ def decompress(
     try:
         compressed: Any = found[0] if len(found) == 1 else concat(found)
         if isinstance(compressed, CompressedFrame):
-            frame, what = compressed, _count(compressed.shape[1], "column")
+            frame, what = compressed, counted(compressed.shape[1], "column")
         else:
             frame = of_column(compressed, "column" if compressed.name is None else None)
-            what = f"column {_shown(repr(str(frame.columns[0])))}"
+            what = f"column {printable(repr(str(frame.columns[0])))}"
         write(frame, output)
     except (NotImplementedError, TypeError) as error:  # Arrow's, of types and names that the file cannot have
         raise CliError(str(error)) from error
-    _say(f"{_shown(output)}: {_count(len(frame), 'row')}, {what}, {_size(output.stat().st_size)}")
+    say(f"{printable(output)}: {counted(len(frame), 'row')}, {what}, {size_text(output.stat().st_size)}")
 
 
 @app.command()
@@ -291,114 +238,9 @@ def inspect(
         if as_json:
             print(json.dumps(facts))
         elif facts["kind"] == "frame":
-            _show_frame(file, facts)
+            terminal.show_frame(file, facts)
         else:
-            _show_column(file, facts)
-
-
-def _show_column(file: Path, facts: dict[str, Any]) -> None:
-    _show_facts(
-        file,
-        ("format version", str(facts["format_version"])),
-        ("name", _shown(repr(facts["name"]))),
-        ("dtype", _shown(facts["dtype"])),
-        ("index", _shown(facts["index"])),
-        ("rows", f"{facts['rows']:,}"),
-        ("nulls", f"{facts['nulls']:,}"),
-        ("bytes as Arrow has them", f"{facts['uncompressed_nbytes']:,}"),
-        ("bytes compressed", f"{facts['nbytes']:,}"),
-        ("bytes of the file", f"{facts['file_nbytes']:,}"),
-        ("ratio of the column", f"{facts['ratio']:.3f}"),
-        ("characters", f"{facts['chars_nbytes']:,}"),
-        ("their codes", f"{facts['codes_nbytes']:,}"),
-        ("ratio of the characters", f"{facts['chars_ratio']:.3f}"),
-        ("codec", facts["codec"]),
-        ("segments", f"{len(facts['segments']):,}"),
-        ("symbol tables", f"{facts['tables']:,}"),
-    )
-    listed = Table(title="segments", title_justify="left", box=SIMPLE)
-    for heading in ("number", "rows", "characters", "codes", "ratio", "tile size", "nulls", "table", "symbols"):
-        listed.add_column(heading, justify="right", no_wrap=True)
-    for number, segment in enumerate(facts["segments"]):
-        listed.add_row(
-            str(number),
-            f"{segment['rows']:,}",
-            f"{segment['chars_nbytes']:,}",
-            f"{segment['codes_nbytes']:,}",
-            f"{segment['ratio']:.3f}",
-            str(segment["tile_size"]),
-            f"{segment['nulls']:,}",
-            str(segment["table"]),
-            str(segment["symbols"]),
-        )
-    if facts["segments"]:
-        _print_table(listed)
-    _show_symbols(facts)
-
-
-def _show_symbols(facts: dict[str, Any], where: str = "") -> None:
-    """Symbols of all tables of a column, if they were asked for, by their codes."""
-    for number, (table, first) in enumerate(zip(facts.get("symbols", ()), facts.get("first_codes", ()), strict=True)):
-        shown = "  ".join(f"{code}={repr(bytes.fromhex(symbol))[1:]}" for code, symbol in enumerate(table, first))
-        _say(f"{where}table {number}: {shown}")
-
-
-def _show_frame(file: Path, facts: dict[str, Any]) -> None:
-    columns = facts["columns"]
-    _show_facts(
-        file,
-        ("format version", str(facts["format_version"])),
-        ("rows", f"{facts['rows']:,}"),
-        ("columns", f"{len(columns):,}"),
-        ("bytes of the file", f"{facts['file_nbytes']:,}"),
-    )
-    listed = Table(title="columns", title_justify="left", box=SIMPLE)
-    for heading in ("name", "dtype", "codec"):
-        listed.add_column(heading, overflow="fold")
-    for heading in ("nulls", "bytes in Arrow", "bytes", "ratio"):
-        listed.add_column(heading, justify="right", no_wrap=True)
-
-    def numbers(of: dict[str, Any]) -> tuple[str, ...]:
-        return f"{of['uncompressed_nbytes']:,}", f"{of['nbytes']:,}", f"{of['ratio']:.3f}"
-
-    for one in columns + facts["index"]:
-        listed.add_row(_shown(one["name"]), _shown(one["dtype"]), one["codec"], f"{one['nulls']:,}", *numbers(one))
-    listed.add_section()
-    listed.add_row("total", "", "", "", *numbers(facts))
-    _print_table(listed)
-    for one in columns + facts["index"]:
-        _show_symbols(one, f"{_shown(one['name'])}, ")
-    if not any(one.get("symbols", True) for one in columns + facts["index"]):
-        _say("No column has a symbol table.")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _warn(text: str) -> None:
-    _err.print(_shown(text), soft_wrap=True, highlight=False)
-
-
-def _say(line: str) -> None:
-    """A line as it is, however long."""
-    _out.print(line, highlight=False, soft_wrap=True)
-
-
-def _print_table(table: Table) -> None:
-    """Print a table; where it is too wide, with less space between its columns, for numbers must not be cut short."""
-    if _out.measure(table, options=_out.options.update(max_width=10_000)).maximum > _out.width:
-        table.padding = 0
-    _out.print(table)
-
-
-def _show_facts(file: Path, *facts: tuple[str, str]) -> None:
-    shown = Table(title=_shown(file), title_justify="left", show_header=False, box=SIMPLE)
-    shown.add_column()
-    shown.add_column(justify="right")
-    for fact, value in facts:
-        shown.add_row(fact, value)
-    _out.print(shown)
+            terminal.show_column(file, facts)
 
 
 @app.command()
@@ -434,13 +276,13 @@ def autotune(
         if not dry_run:
             entry.unlink(missing_ok=True)
         said = "nothing to forget" if not existed else "would be removed" if dry_run else "removed"
-        _out.print(f"{_shown(entry)}: {said}", highlight=False, soft_wrap=True)
+        terminal.out.print(f"{printable(entry)}: {said}", highlight=False, soft_wrap=True)
         return
 
     # Text (of more bytes than characters, if it is not ASCII), codes and the decompressed text lie there together.
     nbytes = min(megabytes * 2**20, free_memory() // 16)
     tuned: list[work.Tuned] = []
-    with _progress() as progress:
+    with terminal.progress_bar() as progress:
         task = progress.add_task("making text", total=None)
         if file is None or column is None:
             series = work.generated_text(engine, nbytes)
@@ -456,7 +298,7 @@ def autotune(
             progress.reset(task, total=number, description=f"measuring, {size}-byte tiles")
             tuned += work.tune(series, size, step=lambda: progress.advance(task))
 
-    shown = Table(title=_shown(f"{gpu}, {_size(nbytes)} of text"), title_justify="left", box=SIMPLE)
+    shown = Table(title=printable(f"{gpu}, {size_text(nbytes)} of text"), title_justify="left", box=SIMPLE)
     for heading, justify in (("tiles", "right"), ("kernels of", "left"), ("fastest launch", "left")):
         shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for heading in ("default GB/s", "best GB/s", "gain"):
@@ -471,11 +313,11 @@ def autotune(
             f"{one.best_gbps:,.0f}",
             f"{gain:+.1%}",
         )
-    _print_table(shown)
+    terminal.print_table(shown)
     if dry_run:
-        _out.print("Nothing was kept (--dry-run).")
+        terminal.out.print("Nothing was kept (--dry-run).")
     else:
-        _out.print(f"Kept in {_shown(work.store(gpu, tuned))}", highlight=False, soft_wrap=True)
+        terminal.out.print(f"Kept in {printable(work.store(gpu, tuned))}", highlight=False, soft_wrap=True)
 
 
 def _engine(choice: str) -> Any:
@@ -567,41 +409,3 @@ def _check_output(output: Path, files: Sequence[Path], force: bool) -> None:
         raise CliError(f"no folder {output.parent}")
     if output.exists() and not force:
         raise CliError(f"{output} exists; --force overwrites it")
-
-
-class _Count(MofNCompleteColumn):
-    """Steps done, of those there are. Of a single step there is no count: its bar just moves."""
-
-    def render(self, task: Task) -> Text:
-        return Text() if task.total is None else super().render(task)
-
-
-def _steps(count: int) -> int | None:
-    """The total of a progress bar: None for one step, which would stand at 0 until all is done."""
-    return count if count > 1 else None
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        _Count(),
-        TimeElapsedColumn(),
-        console=_err,
-        transient=True,
-        disable=not _err.is_terminal,
-    )
-
-
-def _size(nbytes: int) -> str:
-    size = float(nbytes)
-    for unit in ("B", "kB", "MB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
-
-
-def _gbps(nbytes: int, seconds: float) -> str:
-    rate = nbytes / 1e9 / max(seconds, 1e-9)
-    return f"{rate:.3g}" if rate < 999.5 else f"{rate:,.0f}"

@@ -33,7 +33,7 @@ import typer
 import cudf_fsst
 import hostile
 import sound_files
-from cudf_fsst import cli
+from cudf_fsst import cli, terminal
 
 #: What a case may take: seconds of a CPU, and of a clock, for the machine may be busy.
 SECONDS, WAITING_SECONDS = 30, 300
@@ -225,7 +225,7 @@ def forget_peak() -> None:
 def main(first: int, count: int) -> int:
     warnings.simplefilter("ignore")
     faulthandler.enable()
-    cli._out.file = cli._err.file = io.StringIO()
+    terminal.out.file = terminal.err.file = io.StringIO()
     note = os.environ.get("CUDF_FSST_HOSTILE_CASE")
     failures = 0
     # A hang ends the process by a signal: a thread that watches would have to be started and joined for every case.

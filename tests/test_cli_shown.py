@@ -15,14 +15,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli_cases import run_bad, run_ok
-from cudf_fsst import batches, cli, demo, progress
+from cudf_fsst import batches, cli, demo, progress, terminal
 from cudf_fsst.parquet import sources
 
 
 def test_tables_fit_into_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without cutting a number short."""
     text = io.StringIO()
-    monkeypatch.setattr(cli, "_out", Console(width=80, file=text, markup=False, emoji=False))
+    monkeypatch.setattr(terminal, "out", Console(width=80, file=text, markup=False, emoji=False))
     rows = 59_999_989
     size = rows * 13
     big = demo.Report("l_shipinstruct", rows, size, size, size // 8, 17.996, 0.00099, 0.00076, 1000, 0.1234)
@@ -60,7 +60,7 @@ def plain(shown: str) -> str:
 
 
 def test_names_from_files_are_shown_without_control_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli._out, "width", 300)
+    monkeypatch.setattr(terminal.out, "width", 300)
     index = pd.Index([3, 1], name=HOSTILE)
     pd.Series(["a", "b"], name=HOSTILE, index=index).fsst.compress().save(tmp_path / "column.fsst")
     shown = plain(run_ok("inspect", tmp_path / "column.fsst", "--symbols"))
