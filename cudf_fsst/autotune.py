@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from .codecs.fsst import TILE_SIZE as TILE_SIZE
 from .codecs.fsst.tuning import DEFAULT, Choices, load, save
+from .codecs.fsst.tuning import path as path
 from .engine import Engine
 from .parquet.sources import reading
 

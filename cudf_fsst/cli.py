@@ -255,22 +255,20 @@ def autotune(
 ) -> None:
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
     from . import autotune as work
-    from .codecs import fsst
-    from .codecs.fsst import tuning
     from .codecs.text.layout import TILE_SIZES
     from .parquet.sources import reading
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")
     _check_inputs([file] if file else [])
-    sizes = tuple(dict.fromkeys(tile_size or [fsst.TILE_SIZE]))
+    sizes = tuple(dict.fromkeys(tile_size or [work.TILE_SIZE]))
     if not set(sizes) <= set(TILE_SIZES):
         raise CliError(f"--tile-size must be one of {TILE_SIZES}")
     engine = _engine("gpu")
     from .device.memory import free_memory, gpu_model
 
     gpu = gpu_model()
-    entry = tuning.path(gpu)
+    entry = work.path(gpu)
     if reset:
         existed = entry.exists()
         if not dry_run:

@@ -16,7 +16,6 @@ from test_architecture import MODULES, every_import
 
 NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts(), registry.DICTIONARIES)}
 _PUBLIC = "`SymbolTable` and `OnPairTable` are public names, which an argument has as its type"
-_TUNING = "launch choices are those of FSST's kernels"
 _ROOMS = "columns that FSST compresses share their samples, workspace and waits with those that may have dictionaries"
 _PACKED = "kernels for dictionaries read codes as bitpack packs them, which no other codec does so fast"
 _VALUES = "strings that repeat have columns as children: codes, and distinct values that are asked once"
@@ -25,8 +24,7 @@ _READ = "dictionaries that Parquet files have are taken over, not decoded"
 #: Module -> the codecs in whose folders it looks, and why.
 FOLDERS_LEFT = {
     "": ({"fsst", "onpair"}, _PUBLIC),
-    "autotune": ({"fsst"}, _TUNING),
-    "cli": ({"fsst"}, _TUNING),
+    "autotune": ({"fsst"}, "launch choices are those of FSST's kernels"),
     "backend.host": ({"dict"}, _VALUES),
     "backend.device": ({"dict"}, _VALUES),
     "query.distinct": ({"dict"}, _VALUES),
