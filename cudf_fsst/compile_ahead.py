@@ -75,6 +75,7 @@ def _values() -> None:
             "flag": numbers % 3 == 0,
             "when": pd.date_range("2026", periods=rows, freq="s"),
             "missing": pd.array([None, 1] * (rows // 2), "Int64"),
+            "no number": np.where(numbers % 9 == 0, np.nan, numbers),
         }
     ).fsst.compress()
     frame.decompress()

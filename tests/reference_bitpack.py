@@ -1,4 +1,4 @@
-"""A slow decoder of bitpack, from docs/format.md (sections 11 and 18) alone; it shares nothing with the package."""
+"""A slow decoder of bitpack, from docs/format.md (sections 11, 18 and 24) alone; it shares nothing with the package."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ def decode(rows: int, itemsize: int, parameters: tuple[int, ...], meta: bytes, c
     """The values' bytes."""
     bits = 8 * itemsize
     blocks = -(-rows // 1024)
-    _, has_delta, low, high = parameters
+    signed, kinds, low, high = parameters
+    has_delta, has_nan = kinds & 1, kinds & 2
     divisor = low + 2**32 * high
-    need(set(parameters[:2]) <= {0, 1} and divisor != 1 and divisor < 2**bits, "parameters")
+    need(signed < 2 and kinds < 4 and divisor != 1 and divisor < 2**bits, "parameters")
+    need(not has_nan or itemsize in (4, 8), "a NaN of such values")
     at = 0
 
     def section(size: int, count: int) -> list[int]:
@@ -23,6 +25,12 @@ def decode(rows: int, itemsize: int, parameters: tuple[int, ...], meta: bytes, c
 
     starts, bases = section(4, blocks + 1), section(itemsize, blocks)
     slopes = section(itemsize, blocks) if has_delta else [0] * blocks
+    nan, stand_ins = 0, [0] * blocks
+    if has_nan:
+        nan, *zeros = section(itemsize, 16 // itemsize)
+        exponent, mantissa = divmod(nan % 2 ** (bits - 1), 2 ** (23 if bits == 32 else 52))
+        need(exponent == (255 if bits == 32 else 2047) and mantissa > 0 and not any(zeros), "the NaN")
+        stand_ins = section(itemsize, blocks)
     need(at == len(meta), "size of meta")
     places = [start & 0x3FFFFFFF for start in starts]
     divided = [start >> 30 & 1 for start in starts]
@@ -45,7 +53,8 @@ def decode(rows: int, itemsize: int, parameters: tuple[int, ...], meta: bytes, c
             code = (lanes[lane] >> k * width & (1 << width) - 1) * (divisor if divided[block] else 1)
             total += code
             value = bases[block] + i * slopes[block] + total if deltas[block] else bases[block] + code
-            values.append(value % 2**bits)
+            value %= 2**bits
+            values.append(nan if has_nan and value == stand_ins[block] else value)
     return b"".join(value.to_bytes(itemsize, "little") for value in values)
 
 

@@ -128,14 +128,15 @@ def decoder(codec: str, table: bytes) -> Callable[[bytes, int], bytes]:
     return functools.partial(decode_tile, symbols=symbols_of_table(table))
 
 
-def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes]:
-    """Itemsize and the values' bytes of a segment of a codec for values."""
+def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, codes: bytes) -> tuple[int, bytes, bool]:
+    """Itemsize and the values' bytes of a segment of a codec for values, and whether it has a NaN (section 24)."""
     rows, nbytes, zero, itemsize, *parameters = struct.unpack_from("<QQQI4I", record)
     need(1 <= rows < 2**32 and itemsize in (1, 2, 4, 8) and nbytes == rows * itemsize, "size of a segment")
     need(zero == 0 and not any(record[44:]), "zero bytes of a segment")
     two, rest = tuple(parameters[:2]), parameters[2:]
     need(codec != "raw" or two == (0, 0), "parameters")
     need(not any(rest) or (codec == "bitpack" and version >= 3), "parameters")
+    need(two[1] < 2 or codec != "bitpack" or version >= 4, "a NaN")
     if codec == "bitpack":
         values = reference_bitpack.decode(rows, itemsize, tuple(parameters), meta, codes)
     elif codec == "gfc":
@@ -147,7 +148,7 @@ def values_of_segment(version: int, codec: str, record: bytes, meta: bytes, code
         need(not meta, "meta of raw values")
         values = codes
     need(len(values) == nbytes, "values of a segment")
-    return itemsize, values
+    return itemsize, values, codec == "bitpack" and two[1] >= 2
 
 
 class Trees:
@@ -161,11 +162,12 @@ class Trees:
         self.used += 1
         return self.streams[number]
 
-    def numbers(self, number: int, count: int, itemsize: int) -> list[int]:
+    def numbers(self, number: int, count: int, itemsize: int, floats: bool = False) -> list[int]:
         """All values of a stream, as unsigned numbers."""
         codec, parts = self.stream(number)
-        need(codec not in TEXTS and all(size == itemsize for size, _ in parts), "itemsize of a stream")
-        data = b"".join(values for _, values in parts)
+        need(codec not in TEXTS and all(size == itemsize for size, *_ in parts), "itemsize of a stream")
+        need(floats or not any(has_nan for *_, has_nan in parts), "a NaN of other values")
+        data = b"".join(values for _, values, _ in parts)
         need(len(data) == count * itemsize, "values of a stream")
         return [int.from_bytes(data[at : at + itemsize], "little") for at in range(0, len(data), itemsize)]
 
@@ -234,7 +236,8 @@ class Trees:
         width = 1 if types.is_boolean(kind) else indices.bit_width // 8
         numbers = [0] * rows
         if rows:
-            halves = [self.numbers(number, rows, min(width, 8)) for number in tree["values"]]
+            floats = types.is_floating(kind)
+            halves = [self.numbers(number, rows, min(width, 8), floats) for number in tree["values"]]
             need(len(halves) == max(1, width // 8), "streams of values")
             numbers = [sum(half << 64 * i for i, half in enumerate(parts)) for parts in zip(*halves, strict=True)]
         if types.is_dictionary(kind):

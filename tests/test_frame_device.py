@@ -28,6 +28,7 @@ from frame_cases import (
     saved_and_loaded,
     whole,
 )
+from nan_cases import KINDS, NANS, floats
 
 
 def same_on_gpu(found: Any, wanted: Any) -> None:
@@ -192,6 +193,35 @@ class TestGpu:
         stream = cupy.cuda.Stream(non_blocking=True)
         for frame in (data.fsst.compress(), data.fsst.compress(stream=stream), data.fsst.to_host().to_device()):
             assert_frame_equal(frame.decompress(), data)
+
+    @pytest.mark.parametrize("itemsize", [4, 8])
+    def test_nan(self, itemsize: int, tmp_path: Path) -> None:
+        """The bytes of the host, and the bits of every NaN back, of rows by number too; with and without a sample."""
+        import cudf
+
+        rng = np.random.default_rng(itemsize)
+        for rows in 5000, 300_000:
+            plain = pd.DataFrame(
+                {
+                    f"{kind} {len(nans)}": floats(kind, rows, itemsize, nans, 0.03, rng)
+                    for kind in KINDS
+                    for nans in (NANS[itemsize][:1], NANS[itemsize])
+                }
+            )
+            frame = cudf.from_pandas(plain, nan_as_null=False).fsst.compress()
+            made = tmp_path / "host.fsst", tmp_path / "gpu.fsst"
+            plain.fsst.compress().save(made[0])
+            frame.save(made[1])
+            same_streams(made)
+            wanted = rng.integers(0, rows, 1000)
+            for found, other in (
+                (frame.decompress(), plain),
+                (frame.iloc[1000:2500], plain.iloc[1000:2500]),
+                (frame.take(wanted), plain.take(wanted)),
+            ):
+                for name in plain:
+                    values = found[name].to_pandas().to_numpy().view(f"u{itemsize}")
+                    np.testing.assert_array_equal(values, other[name].to_numpy().view(f"u{itemsize}"))
 
     def test_characters_under_nulls(self) -> None:
         """Of columns, categories' strings and strings in lists, whole and cut."""

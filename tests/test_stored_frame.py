@@ -46,7 +46,7 @@ def save_frame(
     version: int = FRAME_VERSION,
 ) -> None:
     """A file of a frame with one column, named ``a``, of these streams."""
-    notes: dict[str, Any] = {"holds": "frame", "label_levels": []} if version == 3 else {}
+    notes: dict[str, Any] = {"holds": "frame", "label_levels": []} if version >= 3 else {}
     notes |= {
         "labels": encode_labels(pd.Index(["a"])),
         "index": {"names": [None], "range": [0, column["rows"], 1]},

@@ -86,8 +86,16 @@ class Codec(Protocol):
         Without numbers: the first that has this codec. No file of a version before has a piece of it.
         """
 
+    def of_floats(self, parameters: Sequence[int]) -> bool:
+        """Whether a piece can only be of floating point numbers, by the numbers of its own.
+
+        They have a NaN that others stand in for, and on a GPU ``nan_part`` tells of it (`DeviceCodec`).
+        """
+
     def plan(self, itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
         """What is measured on a sample; nothing where it is not worth trying.
+
+        An option ``nan`` is tried where the sample has a NaN, whose bits take the option's place.
 
         Parameters
         ----------
@@ -117,6 +125,10 @@ class DeviceCodec(Protocol):
     its jobs are for (``bitpack/cuda.py`` is the example). A job's ``variant`` says which of them it needs; jobs whose
     ``sample_rows`` is not 0 look at a sample of their values before any are measured. Others are `ALONE`, and have
     ``compress(address, rows, itemsize, lane=lane, **options)``, a generator that returns a `Packed`. raw is a copy.
+
+    One with an option ``nan`` has ``find_nan`` and ``stand_in``, which make jobs, ``find_nan_kernel`` and
+    ``stand_in_kernel`` for them, ``nan_nbytes``, ``nan_at`` of its ``Job``, which says where so many bytes belong in
+    ``meta``, and ``nan_part`` for `Taking.nan`.
     """
 
     @property

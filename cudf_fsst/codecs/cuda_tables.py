@@ -78,6 +78,8 @@ class Taking(NamedTuple):
         The high halves of numbers of 16 bytes, where `parts` are the low ones and the kernel takes both.
     nulls : int
         Of a bitmap: address of a counter.
+    nan : list of tuple of int
+        Where some parts have stand-ins for a NaN: of each what the codec's ``nan_part`` says.
     """
 
     parts: Sequence[tuple[int, ...]]
@@ -86,6 +88,7 @@ class Taking(NamedTuple):
     itemsize: int
     highs: Sequence[tuple[int, ...]] = ()
     nulls: int = 0
+    nan: Sequence[tuple[int, ...]] = ()
 
 
 class JobTables:

@@ -16,7 +16,7 @@ from ..codecs.dict.part import DictPart
 from ..codecs.dict.plan import least_chars
 from ..codecs.node import INDEX_TYPES, Node, dict_part, is_strings, of_parts
 from ..codecs.part import Packed, Part
-from ..codecs.registry import PLAIN, is_text
+from ..codecs.registry import PLAIN, is_text, of_values
 from ..codecs.text import cpu as text
 from ..codecs.text.segment import Segment
 from ..codecs.values import cpu
@@ -145,10 +145,12 @@ class TreeReader:
         self._next += 1
         return self._streams[self._next - 1]
 
-    def _values(self, number: Any, rows: int, itemsize: int, where: str) -> tuple[Packed, ...]:
+    def _values(self, number: Any, rows: int, itemsize: int, where: str, floats: bool = False) -> tuple[Packed, ...]:
         codec, parts = self._stream(number, where)
         if is_text(codec) or any(part.itemsize != itemsize for part in parts):
             raise ValueError(f"{where}: stream {number} does not hold values of {itemsize} bytes")
+        if not floats and any(of_values(codec).of_floats(part.parameters) for part in parts):
+            raise ValueError(f"{where}: stream {number} has a NaN, which only floating point numbers have")
         if sum(part.rows for part in parts) != rows:
             raise ValueError(f"{where}: stream {number} holds {sum(part.rows for part in parts)} values, not {rows}")
         return tuple(parts)
@@ -186,7 +188,8 @@ class TreeReader:
         if len(stored["values"]) != numbers * has_values:
             raise ValueError(f"{where}: {len(stored['values'])} streams of values for type {kind}")
         streams = tuple(
-            self._values(number, rows + has_offsets(kind), min(width, 8), where) for number in stored["values"]
+            self._values(number, rows + has_offsets(kind), min(width, 8), where, _types.is_floating(kind))
+            for number in stored["values"]
         )
         segments = self._text(stored["strings"], kind, where)
         if (

@@ -215,7 +215,26 @@ def version_4() -> dict[str, tuple[Any, str | None]]:
         "onpair_max": (text.fsst.compress(codec="onpair", level="max"), None),
         "onpair_frame": (frame.fsst.compress(codecs={"bytes": "onpair", "list": "onpair"}), None),
         "onpair_mixed": (cudf_fsst.concat(mixed), None),
+        "nan": (with_nan().fsst.compress(), None),
     }
+
+
+def with_nan() -> Any:
+    """A pandas DataFrame of floating point numbers, some of which are NaN, of several bits."""
+    import numpy as np
+    import pandas as pd
+
+    generator = np.random.default_rng(24)
+    rows = 1500
+    missing = generator.random(rows) < 0.03
+    minutes = np.where(missing, np.nan, generator.integers(1, 2400, rows))
+    single = np.where(missing, np.nan, generator.integers(1, 2400, rows)).astype("f4")
+    single.view("u4")[missing] = generator.choice(np.array([0xFFC00000, 0x7F800001], "u4"), missing.sum())
+    line = np.arange(rows) / 4 + 256
+    line[1030::20] = np.nan
+    prices = pd.array(generator.integers(100, 9000, rows) / 100, dtype="double[pyarrow]")
+    prices[::50] = None
+    return pd.DataFrame({"minutes": minutes, "single": single, "line": line, "price": prices})
 
 
 def divided() -> Any:

@@ -274,6 +274,8 @@ def _unpack(
     ends: Any,
     bases: Any,
     slopes: Any,
+    nan: np.uint64,
+    stand_ins: Any,
     divisor: np.uint64,
     itemsize: int,
     rows: int,
@@ -284,7 +286,9 @@ def _unpack(
     """Write the values of `blocks`, one block after another; -1, or a block that is damaged.
 
     `begins` and `ends` are their entries of ``starts`` and the following ones; `rows` is where the last block ends.
+    There are `slopes` and `stand_ins` of no block, or of each.
     """
+    mask = _ONES >> np.uint64(64 - 8 * itemsize)
     vector = 16 // itemsize
     x, numbers = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     words = np.empty(64 * 32, np.uint32)
@@ -322,8 +326,37 @@ def _unpack(
         else:
             for k in range(count):
                 x[k] += base
+        if stand_ins.size != 0 and stand_ins[i] != nan:
+            for k in range(count):
+                if x[k] & mask == stand_ins[i]:
+                    x[k] = nan
         _write(values, itemsize, i * _BLOCK, count, x)
     return -1
+
+
+@njit()
+def _stand_in(values: int, itemsize: int, rows: int, nan: np.uint64, stand_ins: Any) -> None:
+    """Put stand-ins in the place of a NaN, and say which: of a block that has none, or nothing else, the NaN."""
+    mask = _ONES >> np.uint64(64 - 8 * itemsize)
+    x = np.empty(_BLOCK, np.uint64)
+    for block in range(stand_ins.size):
+        first = block * _BLOCK
+        count = min(_BLOCK, rows - first)
+        _read(values, itemsize, first, count, x)
+        most, bits, found = np.uint64(0), np.uint64(0), 0
+        for i in range(count):
+            if x[i] == nan:
+                found += 1
+            else:
+                most = max(most, x[i])
+                bits |= x[i]
+        step = max(bits & (~bits + np.uint64(1)), np.uint64(1))
+        stand_ins[block] = most + step if 0 < found < count and most <= mask - step else nan
+        if stand_ins[block] != nan:
+            for i in range(count):
+                if x[i] == nan:
+                    x[i] = stand_ins[block]
+            _write(values, itemsize, first, count, x)
 
 
 def _unsigned(itemsize: int) -> np.dtype[Any]:
@@ -338,29 +371,35 @@ class _Measured(NamedTuple):
     kinds: npt.NDArray[np.int64]
     bases: npt.NDArray[np.uint64]
     slopes: npt.NDArray[np.uint64]
+    values: npt.NDArray[Any]
+    stand_ins: npt.NDArray[np.uint64]
 
 
-def _measured(values: npt.NDArray[Any], signed: bool, divide: int) -> _Measured:
+def _measured(values: npt.NDArray[Any], signed: bool, divide: int, nan: int) -> _Measured:
     if values.ndim != 1 or values.size == 0 or values.itemsize not in launch.ITEMSIZES:
         raise ValueError(f"no values to compress: an array of shape {values.shape} and dtype {values.dtype}")
     blocks = -(-values.size // _BLOCK)
+    stand_ins = np.empty(blocks if nan else 0, np.uint64)
+    if nan:
+        values = values.copy()
+        _stand_in(address(values), values.itemsize, values.size, np.uint64(nan), stand_ins)
     kinds, bases, slopes = np.empty(blocks, np.int64), np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
     described = address(values), values.itemsize, values.size, bool(signed)
     divisor = int(_divisor(*described)) if divide else 1
     _measure(*described, np.uint64(divisor), kinds, bases, slopes)
     if not (kinds & _KIND_DIVIDED).any():
         divisor = 1
-    made = launch.BitpackLayout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor)
-    return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes)
+    made = launch.BitpackLayout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor, nan != 0)
+    return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes, values, stand_ins)
 
 
-def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> int:
+def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, nan: int = 0) -> int:
     """`Packed.nbytes` that `encode` would make."""
-    found = _measured(values, signed, divide)
+    found = _measured(values, signed, divide, nan)
     return found.layout.nbytes + launch.UNIT_NBYTES * found.units
 
 
-def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -> Packed:
+def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, nan: int = 0) -> Packed:
     """Compress values.
 
     Parameters
@@ -371,10 +410,12 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -
         How the values are ordered, for their minimum.
     divide
         1: look for a divisor of the differences.
+    nan
+        Bits of a NaN, which gets stand-ins; 0: of none. Then the values have 4 or 8 bytes.
     """
-    made, count, kinds, bases, slopes = _measured(values, signed, divide)
+    made, count, kinds, bases, slopes, values, stand_ins = _measured(values, signed, divide, nan)
     meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
-    starts, stored_bases, stored_slopes = _sections(made, meta)
+    starts, stored_bases, stored_slopes, stored_nan, stored_stand_ins = _sections(made, meta)
     starts[1:] = np.cumsum(kinds & _WIDTH)
     starts[:-1] |= np.where(kinds & _KIND_DELTA, _DELTA, 0).astype(np.uint32)
     starts[:-1] |= np.where(kinds & _KIND_DIVIDED, _DIVIDED, 0).astype(np.uint32)
@@ -382,18 +423,22 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0) -
     stored_bases[:] = bases.astype(unsigned)
     if made.has_delta:
         stored_slopes[:] = slopes.astype(unsigned)
+    stored_nan[:1] = nan
+    stored_stand_ins[:] = stand_ins.astype(unsigned)
     divisor = np.uint64(made.divisor)
     _pack(address(values), made.itemsize, made.rows, divisor, kinds, bases, slopes, address(codes))
     return made.packed(count, signed, meta, codes)
 
 
 def _sections(made: launch.BitpackLayout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
-    """``starts``, ``bases`` and ``slopes`` (empty where there are none) in `meta`."""
+    """``starts``, ``bases``, ``slopes``, ``nan`` and ``stand_ins`` (empty where there are none) in `meta`."""
     size = made.itemsize * made.blocks
     unsigned = _unsigned(made.itemsize)
     slopes = meta[made.slopes : made.slopes + (size if made.has_delta else 0)]
     starts = meta[: 4 * (made.blocks + 1)].view("<u4")
-    return starts, meta[made.bases : made.bases + size].view(unsigned), slopes.view(unsigned)
+    nan = meta[made.nan :][: launch.NAN_NBYTES * made.has_nan].view(unsigned)
+    stand_ins = meta[made.nan + launch.NAN_NBYTES :][: size * made.has_nan].view(unsigned)
+    return starts, meta[made.bases : made.bases + size].view(unsigned), slopes.view(unsigned), nan, stand_ins
 
 
 def _layout(packed: Packed) -> launch.BitpackLayout:
@@ -414,7 +459,7 @@ def check(packed: Packed) -> None:
         The segment is damaged; the message says where.
     """
     made = _layout(packed)
-    starts, _, _ = _sections(made, packed.meta)
+    starts, *_, nan, _ = _sections(made, packed.meta)
     places = (starts & _PLACE).astype(np.int64)
     widths = np.diff(places)
     count = packed.codes_nbytes // launch.UNIT_NBYTES
@@ -427,9 +472,16 @@ def check(packed: Packed) -> None:
     has_delta, has_divisor = bool((starts >= _DELTA).any()), bool((starts & _DIVIDED).any())
     if has_delta != made.has_delta or has_divisor != (made.divisor != 1):
         raise ValueError(f"damaged segment: parameters {packed.parameters} do not fit the blocks' kinds")
-    ends = (4 * (made.blocks + 1), made.bases + made.itemsize * made.blocks, made.slopes + made.itemsize * made.blocks)
-    following = (made.bases, made.slopes, made.nbytes)
-    for end, start in zip(ends[: 2 + made.has_delta], following, strict=False):
+    size = made.itemsize * made.blocks
+    gaps = [(4 * (made.blocks + 1), made.bases), (made.bases + size, made.slopes)]
+    if made.has_delta:
+        gaps.append((made.slopes + size, made.nan))
+    if made.has_nan:
+        if not launch.is_nan(int(nan[0]), made.itemsize):
+            raise ValueError(f"damaged segment: {int(nan[0]):#x} is no NaN of {made.itemsize} bytes")
+        gaps.append((made.nan + made.itemsize, made.nan + launch.NAN_NBYTES))
+        gaps.append((made.nan + launch.NAN_NBYTES + size, made.nbytes))
+    for end, start in gaps:
         if packed.meta[end:start].any():
             raise ValueError(f"damaged segment: bytes {end} to {start} of meta are not zero")
 
@@ -472,10 +524,11 @@ def _decode_blocks(
     packed: Packed, made: launch.BitpackLayout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
 ) -> None:
     """Write the values of blocks, one block after another; `rows`: where the last one ends."""
-    starts, bases, slopes = _sections(made, packed.meta)
+    starts, bases, slopes, nan, stand_ins = _sections(made, packed.meta)
     # One compiled version: numbers of 64 bits, in arrays of our own.
-    entries = starts[blocks], starts[blocks + 1], bases[blocks], slopes[blocks if slopes.size else slice(0)]
-    wide = [numbers.astype(np.uint64) for numbers in entries]
+    own = [numbers[blocks if numbers.size else slice(0)].astype(np.uint64) for numbers in (slopes, stand_ins)]
+    begins, ends, own_bases = (some.astype(np.uint64) for some in (starts[blocks], starts[blocks + 1], bases[blocks]))
+    wide = begins, ends, own_bases, own[0], np.uint64(nan[0] if nan.size else 0), own[1]
     place, count = address(packed.codes), packed.codes_nbytes // launch.UNIT_NBYTES
     bad = _unpack(blocks, *wide, np.uint64(made.divisor), made.itemsize, rows, place, count, address(out))
     if bad >= 0:

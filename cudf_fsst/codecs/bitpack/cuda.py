@@ -26,6 +26,7 @@ SCAN_THREADS = launch.SCAN_THREADS
 #: What `take` has of each part: `describe`, and its rows.
 Part = launch.BitpackPart
 SAMPLE_THREADS = 32 * launch.SAMPLE_BLOCKS
+nan_nbytes = launch.nan_nbytes
 
 
 def _kernel(name: str, itemsize: int) -> Any:
@@ -64,6 +65,7 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
             yield partial(measure_kernel, itemsize, divide=True)
             yield partial(measure_kernel, itemsize)
         yield sample_kernel
+        yield from (partial(find_nan_kernel, itemsize) for itemsize in launch.NAN_ITEMSIZES)
         yield partial(scan_kernel, divide=True)
         yield scan_kernel
     elif step == "encode":
@@ -72,6 +74,37 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
             yield partial(pack_kernel, itemsize)
     elif step == "read":
         yield from (partial(unpack_kernel, itemsize) for itemsize in (8, 4, 1, 2))
+
+
+def _nan_kernel(name: str, itemsize: int) -> Any:
+    return get_kernel("bitpack_nan", name, launch.defines(itemsize))
+
+
+def find_nan_kernel(itemsize: int) -> Any:
+    """What finds the least NaN; an array of `find_nan`."""
+    return _nan_kernel("bitpack_find_nan", itemsize)
+
+
+def find_nan(values: int, rows: int, least: int) -> tuple[int, tuple[int, ...]]:
+    """Thread blocks and fields of the job that looks for a NaN among values at an address.
+
+    `least`: address of 8 bytes, 0 before, where the complement of the least NaN's bits goes.
+    """
+    return blocks(rows, launch.BLOCK * launch.WARPS), launch.FindNanJob(values, rows, least)
+
+
+def stand_in_kernel(itemsize: int) -> Any:
+    """What puts stand-ins in the place of a NaN; an array of `stand_in`."""
+    return _nan_kernel("bitpack_stand_in", itemsize)
+
+
+def stand_in(values: int, rows: int, nan: int, out: int = 0, first: int = 0) -> tuple[int, tuple[int, ...]]:
+    """Thread blocks and fields of the job that does so in values at an address, of which the first is number `first`.
+
+    `out`: address of `nan_nbytes` for all values, zeros before, where the NaN and its stand-ins go; 0: they do not.
+    """
+    job = launch.StandInJob(values, rows, nan, out, first // launch.BLOCK)
+    return blocks(rows, launch.BLOCK * launch.WARPS), job
 
 
 def _compare_kernel(name: str, itemsize: int) -> Any:
@@ -91,6 +124,8 @@ class BitpackJob:
         Gets what `place` needs, less than 1 % of the values' bytes.
     divide
         1: look for a divisor of the differences.
+    nan
+        Not 0: bits of a NaN, in whose place values have stand-ins (`stand_in`).
 
     Attributes
     ----------
@@ -102,15 +137,19 @@ class BitpackJob:
         Which kernels it needs: those that divide, or those that do not.
     sample_rows : int
         Values of a sample that has to be looked at before any are measured: at most so many.
+    nan_at : int
+        Where in ``meta`` the NaN and its stand-ins belong; known when it was `measured`.
     """
 
     codec = "bitpack"
     unit = launch.BLOCK
 
-    def __init__(self, rows: int, itemsize: int, signed: bool, work: Workspace, *, divide: int = 0) -> None:
+    def __init__(
+        self, rows: int, itemsize: int, signed: bool, work: Workspace, *, divide: int = 0, nan: int = 0
+    ) -> None:
         self.variant: tuple[bool] = (bool(divide),)
         self.sample_rows = launch.SAMPLE_BLOCKS * launch.BLOCK if divide else 0
-        self.rows, self.itemsize, self._signed = rows, itemsize, signed
+        self.rows, self.itemsize, self._signed, self._has_nan = rows, itemsize, signed, nan != 0
         self._blocks = count = blocks(rows, launch.BLOCK)
         # bitpack_scan reads and writes 16 entries at once.
         sizes = align(count), 4 * align(count), itemsize * count, itemsize * count
@@ -149,7 +188,8 @@ class BitpackJob:
         """Take the totals; `Packed.nbytes` that they mean."""
         divisor = divisor if kinds & 2 else 1
         self.variant = (divisor != 1,)
-        self._units, self._layout = units, launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor)
+        made = launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor, self._has_nan)
+        self._units, self._layout, self.nan_at = units, made, made.nan
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
 
@@ -199,6 +239,13 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.BitpackSegment(meta, meta + made.bases, slopes, codes, units, packed.rows, made.divisor)
 
 
+@kept_with()
+def nan_of(packed: Packed) -> int:
+    """Address of a part's NaN, with its stand-ins behind it; 0: it has none."""
+    made = launch.layout(packed)
+    return int(packed.meta.ptr) + made.nan if made.has_nan else 0
+
+
 def _grid(piece: PartRange, group: int) -> int:
     first, last = piece.begin // launch.BLOCK, blocks(piece.end, launch.BLOCK)
     return blocks(last - first, launch.WARPS * group)
@@ -216,6 +263,10 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
         if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
             grids = [_grid(piece, launch.group(itemsize)) for piece in some]
             tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(some))
+        if some := [piece for piece in some if nan_of(piece.packed)]:
+            fields = [word for piece in some for word in launch.PutNanJob(nan_of(piece.packed), *piece.output)]
+            grids = [blocks(piece.end - piece.begin, THREADS) for piece in some]
+            tables.add_jobs(_nan_kernel("bitpack_put_nan", itemsize), THREADS, grids, fields)
 
 
 def decompress_wide(pairs: Sequence[tuple[PartRange, PartRange]], tables: JobTables) -> None:
@@ -267,10 +318,17 @@ def bounds(packed: Packed) -> Span:
     return launch.bounds(made, meta, bool(packed.parameters[0]))
 
 
+def nan_part(packed: Packed, first_row: int) -> tuple[int, ...]:
+    """What `take` has of a part for its NaN, see `Taking.nan`."""
+    return launch.NanPart(nan_of(packed), first_row, packed.rows)
+
+
 def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     """Add the launch that takes rows; `bits`: of bitmaps."""
     kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
     tables.add_taken(kernel, THREADS, columns, rows, bits=bits)
+    if some := [column._replace(parts=column.nan) for column in columns if column.nan]:
+        tables.add_taken(_nan_kernel("bitpack_take_nan", itemsize), THREADS, some, rows)
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:

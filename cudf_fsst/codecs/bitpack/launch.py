@@ -34,6 +34,12 @@ SAMPLE_BLOCKS = 16
 #: Thread blocks of bitpack_set_members, at most.
 MEMBER_BLOCKS = 4096
 ITEMSIZES = part.ITEMSIZES
+#: Bytes of the floating point numbers that may have stand-ins for a NaN.
+NAN_ITEMSIZES = 4, 8
+#: Bits of the second parameter: whether there are delta blocks, and stand-ins.
+HAS_DELTA, HAS_NAN = 1, 2
+#: Bytes that the NaN takes in ``meta``, in front of its stand-ins.
+NAN_NBYTES = 16
 _LOW = 0xFFFFFFFF
 #: Below this, sums of a few float64 are exact.
 _EXACT = 2.0**51
@@ -63,7 +69,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
     every = [defines(itemsize) for itemsize in ITEMSIZES]
-    return {"bitpack": every, "bitpack_compare": every}
+    return {"bitpack": every, "bitpack_compare": every, "bitpack_nan": list(map(defines, NAN_ITEMSIZES))}
 
 
 # Structs of the kernels: a word of 8 bytes for each field.
@@ -81,6 +87,10 @@ PackDividedJob = namedtuple(
     "PackDividedJob",
     "values rows kinds bases slopes starts out_starts out_bases out_slopes codes end inverse shift",
 )
+FindNanJob = namedtuple("FindNanJob", "values rows least")
+StandInJob = namedtuple("StandInJob", "values rows bits nan first")
+PutNanJob = namedtuple("PutNanJob", "nan begin end values stride")
+NanPart = namedtuple("NanPart", "nan first_row rows")
 
 
 def sample_step(blocks: int) -> int:
@@ -94,16 +104,23 @@ def inverse(divisor: int) -> tuple[int, int]:
     return pow(divisor >> shift, -1, 2**64), shift
 
 
-class BitpackLayout(NamedTuple):
-    """Sections of ``meta``: ``starts``, ``bases`` and, if any block has differences, ``slopes``.
+def nan_nbytes(rows: int, itemsize: int) -> int:
+    """Bytes that a NaN and its stand-ins take in ``meta``."""
+    return NAN_NBYTES + align(itemsize * -(-rows // BLOCK))
 
-    `divisor` is what the codes of some blocks were divided by, 1 if those of none were.
+
+class BitpackLayout(NamedTuple):
+    """Sections of ``meta``: ``starts``, ``bases``, ``slopes`` if any block has differences, ``nan`` and ``stand_ins``.
+
+    `divisor` is what the codes of some blocks were divided by, 1 if those of none were. `has_nan` says whether there
+    are the last two sections.
     """
 
     rows: int
     itemsize: int
     has_delta: bool
     divisor: int = 1
+    has_nan: bool = False
 
     @property
     def blocks(self) -> int:
@@ -116,17 +133,23 @@ class BitpackLayout(NamedTuple):
 
     @property
     def slopes(self) -> int:
-        """Where ``slopes`` starts in ``meta``, or ``meta`` ends."""
+        """Where ``slopes`` starts in ``meta``, or would start."""
         return self.bases + align(self.itemsize * self.blocks)
+
+    @property
+    def nan(self) -> int:
+        """Where ``nan`` starts in ``meta``, or ``meta`` ends."""
+        return self.slopes + (align(self.itemsize * self.blocks) if self.has_delta else 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes of ``meta``."""
-        return self.slopes + (align(self.itemsize * self.blocks) if self.has_delta else 0)
+        return self.nan + (nan_nbytes(self.rows, self.itemsize) if self.has_nan else 0)
 
     def packed(self, units: int, signed: bool, meta: object, codes: object) -> Packed:
         divisor = 0 if self.divisor == 1 else self.divisor
-        parameters = (int(signed), int(self.has_delta), divisor & _LOW, divisor >> 32)
+        kinds = HAS_DELTA * self.has_delta | HAS_NAN * self.has_nan
+        parameters = (int(signed), kinds, divisor & _LOW, divisor >> 32)
         return Packed("bitpack", self.rows, self.itemsize, parameters, meta, codes, self.nbytes, UNIT_NBYTES * units)
 
 
@@ -142,12 +165,15 @@ def layout(packed: Packed) -> BitpackLayout:
         raise ValueError(f"a segment of codec {packed.codec!r} is not for bitpack")
     if packed.itemsize not in ITEMSIZES or packed.rows < 1:
         raise ValueError(f"damaged segment: {packed.rows} values of {packed.itemsize} bytes")
-    if len(packed.parameters) != 4 or any(parameter not in (0, 1) for parameter in packed.parameters[:2]):
+    if len(packed.parameters) != 4 or packed.parameters[0] > 1 or packed.parameters[1] > (HAS_DELTA | HAS_NAN):
         raise ValueError(f"damaged segment: parameters {packed.parameters}")
+    has_delta, has_nan = bool(packed.parameters[1] & HAS_DELTA), bool(packed.parameters[1] & HAS_NAN)
+    if has_nan and packed.itemsize not in NAN_ITEMSIZES:
+        raise ValueError(f"damaged segment: a NaN among values of {packed.itemsize} bytes")
     divisor = packed.parameters[2] | packed.parameters[3] << 32
     if divisor == 1 or divisor >> 8 * packed.itemsize:
         raise ValueError(f"damaged segment: {divisor} as a divisor of values of {packed.itemsize} bytes")
-    made = BitpackLayout(packed.rows, packed.itemsize, bool(packed.parameters[1]), max(divisor, 1))
+    made = BitpackLayout(packed.rows, packed.itemsize, has_delta, max(divisor, 1), has_nan)
     if packed.meta_nbytes != made.nbytes:
         raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {made.nbytes}")
     most = 8 * packed.itemsize * made.blocks
@@ -155,6 +181,12 @@ def layout(packed: Packed) -> BitpackLayout:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
     packed.check_buffers()
     return made
+
+
+def is_nan(bits: int, itemsize: int) -> bool:
+    """Whether a floating point number of so many bytes, by its bits, is a NaN."""
+    mantissa = {4: 23, 8: 52}[itemsize]
+    return bits & (1 << 8 * itemsize - 1) - 1 > (1 << 8 * itemsize - 1) - (1 << mantissa)
 
 
 def bounds(made: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:

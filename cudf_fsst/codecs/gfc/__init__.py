@@ -18,6 +18,12 @@ def since(parameters: Sequence[int] = ()) -> int:
     return 2
 
 
+def of_floats(parameters: Sequence[int]) -> bool:
+    """See `contract.Codec`."""
+    del parameters
+    return False
+
+
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; of integers only those of 8 bytes, which have bytes to lose."""
     if not (named or floats or itemsize == 8):

@@ -18,6 +18,12 @@ def since(parameters: Sequence[int] = ()) -> int:
     return 2
 
 
+def of_floats(parameters: Sequence[int]) -> bool:
+    """See `contract.Codec`."""
+    del parameters
+    return False
+
+
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; what others are compared with, so only on demand."""
     del itemsize, floats

@@ -73,6 +73,15 @@ def fill_nulls(values: npt.NDArray[Any], validity: npt.NDArray[np.uint8], offset
     return out
 
 
+def least_nan(values: npt.NDArray[Any]) -> int:
+    """The bits of the least NaN, as a number, of floating point numbers; 0: there is none but that of all ones."""
+    if values.itemsize < 4:
+        return 0
+    found = values[np.isnan(values.view(f"<f{values.itemsize}"))]
+    least = int(found.min()) if found.size else 0
+    return 0 if least == np.iinfo(values.dtype).max else least
+
+
 @MEASURE
 def choose(
     values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str | None, what: What = None
@@ -82,6 +91,7 @@ def choose(
     if len(found) == 1 and codec is not None:
         return found[0]
     sample = np.concatenate([values[start:stop] for start, stop in plan.sample_runs(values.size)])
+    found = *found, *plan.with_nan(values.itemsize, floats=floats, codec=codec, nan=least_nan(sample) if floats else 0)
     measured = {choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in found}
     return plan.choose(sample.nbytes, measured, wanted=codec is not None, what=what)
 

@@ -6,6 +6,9 @@ all arrays of a step come to the GPU in one copy. So launches and waits do not g
 
 Values that do not lie in memory as codecs want them (with nulls, a half of each number, bitmaps) are gathered into a
 room of limited size before they are measured, and once more before they are packed, unless all fit at once.
+
+A NaN is looked for where floating point numbers are measured. Where there is one, they are measured once more, with
+what stands in for it, and there is a wait more. Such values are gathered, too.
 """
 
 from __future__ import annotations
@@ -152,6 +155,9 @@ class _Item:
     ) -> None:
         self.source, self.choices = task.source, choices
         self._start, self._stop, self._run, self._step = start, stop, run, step
+        self.place = (start, stop, run, step) if run else (start, stop)
+        #: Bits of a NaN in whose place stand-ins are put where the values are gathered; 0: none are.
+        self.nan = dict(choices[0].options).get("nan", 0) if len(choices) == 1 else 0
         self.rows = ((stop - start - run) // step + 1) * run if run else stop - start
         self.itemsize = itemsize = self.source.itemsize
         self.nbytes = self.rows * itemsize
@@ -161,13 +167,23 @@ class _Item:
             for choice in choices
             if choice.codec != PLAIN.NAME
         ]
-        self.in_place = self.source.in_place and not run
+        #: What looks for a NaN: codecs that have stand-ins for one, if it is not known which codec is taken.
+        self.finders: Sequence[plan.Choice] = ()
+        if len(choices) > 1:
+            self.finders = plan.with_nan(itemsize, floats=task.floats, codec=task.codec, nan=1)
+        self.in_place = self.source.in_place and not run and not self.nan
         self.address = self.source.address + itemsize * start if self.in_place else 0
         #: Whether its values are in several windows.
         self.cut = False
 
-        #: Bytes that each job makes, when it was measured.
+        #: Bytes that each job makes, and the bits of the least NaN, when they were measured; where that is found.
         self.sizes: list[int] = []
+        self.least_nan = self.nan_found = 0
+        #: The same values with stand-ins for that, by the choice that it means; which of them, or this, is packed.
+        self.replaced: dict[plan.Choice, _Item] = {}
+        self.taken = self
+        #: Offset in the workspace of the NaN and its stand-ins, and how many bytes they are.
+        self.stand_ins = self.stand_ins_nbytes = 0
         #: The one that was chosen; None: raw.
         self.job: Any = None
 
@@ -196,8 +212,12 @@ class _Item:
             choice = self.choices[0]
         else:
             measured = dict(zip(self.choices, self.sizes, strict=True))
+            measured |= {choice: item.sizes[0] for choice, item in self.replaced.items()}
             choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
-        if choice.codec != PLAIN.NAME:
+        if choice in self.replaced:
+            self.taken = self.replaced[choice]
+            self.taken.choose(choice.codec)
+        elif choice.codec != PLAIN.NAME:
             self.job = self.jobs[self.choices.index(choice)]
         return choice
 
@@ -225,6 +245,9 @@ class _Batch:
         """Values of a stream, for which there are these choices; `sample`: run and step."""
         item = _Item(task, choices, start, stop, self.work, *sample)
         self.items.append(item)
+        if item.nan:
+            item.stand_ins_nbytes = on_device(choices[0].codec).nan_nbytes(item.rows, item.itemsize)
+            item.stand_ins = self.work.reserve(item.stand_ins_nbytes)
         if item.in_place:
             self._turns[0].append((item, _Window(0, item.rows, None)))
         elif item.jobs:
@@ -260,7 +283,8 @@ class _Batch:
     def _take(self, lane: Lane) -> None:
         """Take the workspace."""
         jobs = sum(len(item.jobs) for item in self.items)
-        totals = self.work.reserve(_TOTALS_NBYTES * jobs)
+        finders = sum(bool(item.finders) for item in self.items)
+        totals = self.work.reserve(_TOTALS_NBYTES * jobs + 8 * finders)
         room, sample = self.work.reserve(self._room_nbytes), self.work.reserve(self._sample_nbytes)
         self.work.take(lane)
         self._totals = at = self.work[totals] if jobs else 0
@@ -268,6 +292,13 @@ class _Batch:
             for job in item.jobs:
                 job.place(self.work, at)
                 at += _TOTALS_NBYTES
+        if finders:
+            lane.zero(at, 8 * finders)
+        for number, item in enumerate(item for item in self.items if item.finders):
+            item.nan_found = at + 8 * number
+        for item in self.items:
+            if item.nan:
+                lane.zero(self.work[item.stand_ins], item.stand_ins_nbytes)
         self._room = self.work[room] if self._room_nbytes else 0
         self._sample = self.work[sample] if self._sample_nbytes else 0
 
@@ -284,6 +315,19 @@ class _Batch:
             if window.offset is not None
         ]
         _gather(tables, [*jobs, *more])
+
+    def _stand_in(self, tables: JobTables, turn: Sequence[tuple[_Item, _Window]], *, sampled: bool = False) -> None:
+        """Put stand-ins in the place of a NaN in what was gathered; `sampled`: also in what a job looks at."""
+        groups: _Groups = {}
+        for item, window in turn:
+            if not item.nan:
+                continue
+            (job,), at = item.jobs, self.work[item.stand_ins]
+            module, jobs = on_device(job.codec), groups.setdefault((job.codec, (item.itemsize,)), [])
+            jobs.append(module.stand_in(self._values(item, window), window.rows, item.nan, at, window.first))
+            if sampled and item.cut and not window.first:
+                jobs.append(module.stand_in(self._sample, min(job.sample_rows, item.rows), item.nan))
+        self._launch(tables, "stand_in_kernel", groups)
 
     def _look(self, turn: Sequence[tuple[_Item, _Window]]) -> tuple[_Jobs, dict[str, list[_Fields]]]:
         """Samples to gather for items that begin in a turn, and fields of the jobs that look at samples, by codec."""
@@ -314,9 +358,12 @@ class _Batch:
             return
         totals = self._measure(lane)
         yield
-        found = iter(totals.reshape(-1, _TOTALS_NBYTES // 8).tolist())
+        jobs = sum(len(item.jobs) for item in self.items)
+        found, least = iter(totals[: 3 * jobs].reshape(-1, 3).tolist()), iter(totals[3 * jobs :].tolist())
         for item in self.items:
             item.sizes = [job.measured(*next(found)) for job in item.jobs]
+            # What was found is the complement.
+            item.least_nan = (1 << 8 * item.itemsize) - 1 - nan if item.finders and (nan := next(least)) else 0
 
     @MEASURE
     def _measure(self, lane: Lane) -> Any:
@@ -325,15 +372,21 @@ class _Batch:
         for turn in self._turns:
             gathered, looks = self._look(turn)
             self._gather(tables, turn, gathered)
+            self._stand_in(tables, turn, sampled=True)
             for codec, fields in looks.items():
                 module = on_device(codec)
                 _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
             groups: _Groups = {}
+            finders: _Groups = {}
             for item, window in turn:
                 values = self._values(item, window)
+                for codec, _ in item.finders[:1]:
+                    fields = on_device(codec).find_nan(values, window.rows, item.nan_found)
+                    finders.setdefault((codec, (item.itemsize,)), []).append(fields)
                 for job in item.jobs:
                     fields = job.measure(values, window.first, window.rows)
                     groups.setdefault((job.codec, (item.itemsize, *job.variant)), []).append(fields)
+            self._launch(tables, "find_nan_kernel", finders)
             self._launch(tables, "measure_kernel", groups)
         scans: dict[tuple[str, tuple[int, ...]], list[_Fields]] = {}
         for item in self.items:
@@ -343,7 +396,8 @@ class _Batch:
             module = on_device(codec)
             _add(tables, module.scan_kernel(*variant), module.SCAN_THREADS, [(1, fields) for fields in sums])
         tables.launch(lane)
-        return lane.fetch(self._totals, sum(len(item.jobs) for item in self.items) * _TOTALS_NBYTES // 8, np.uint64)
+        words = sum(len(item.jobs) * _TOTALS_NBYTES // 8 + bool(item.finders) for item in self.items)
+        return lane.fetch(self._totals, words, np.uint64)
 
     @ENCODE
     def pack(self, items: Sequence[_Item], lane: Lane) -> list[Packed]:
@@ -373,12 +427,16 @@ class _Batch:
             packed = [(item, window) for item, window in turn if item in buffers]
             if len(self._turns) > 1:  # the room has been used for others
                 self._gather(tables, packed)
+                self._stand_in(tables, packed)
             groups: _Groups = {}
             for item, window in packed:
                 fields = item.job.pack(self._values(item, window), window.first, window.rows, *buffers[item])
                 groups.setdefault((item.job.codec, (item.itemsize, *item.job.variant)), []).append(fields)
             self._launch(tables, "pack_kernel", groups)
         tables.launch(lane)
+        for item in items:
+            if item.nan:
+                lane.copy(buffers[item][0] + item.job.nan_at, self.work[item.stand_ins], item.stand_ins_nbytes)
         return made
 
 
@@ -416,8 +474,8 @@ def compress(
     ----------
     tasks
     lane
-        What the work runs on, and has to be waited for at each yield: at most twice, but for codecs that compress
-        one piece at a time.
+        What the work runs on, and has to be waited for at each yield: at most twice, but where there is a NaN, and for
+        codecs that compress one piece at a time.
     outbox
         Where parts go as soon as they are made.
     beside
@@ -443,10 +501,12 @@ def compress(
         for number, item in whole:
             task = tasks[number]
             item.choose(item.choices[0].codec if chosen or task.known else task.codec, task.what)
-        for (number, _), part in zip(whole, batch.pack([item for _, item in whole], lane), strict=True):
-            keep(number, part)
+        for own in (batch, tried):
+            some = [(number, item.taken) for number, item in whole if (item.taken is item) == (own is batch)]
+            for (number, _), part in zip(some, own.pack([item for _, item in some], lane), strict=True):
+                keep(number, part)
 
-    with _Batch() as batch:
+    with _Batch() as batch, _Batch() as tried:
         whole, samples = [], []
         for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
             rows, known = task.source.rows, task.known
@@ -468,6 +528,11 @@ def compress(
         yield from batch.measure(lane)
         if beside is not None and not all(wanted := beside.are_packed()):
             whole = [(number, item) for number, item in whole if number < len(found) or wanted[number - len(found)]]
+        for number, item in (*whole, *samples):
+            task = tasks[number]
+            for choice in plan.with_nan(item.itemsize, floats=task.floats, codec=task.codec, nan=item.least_nan):
+                item.replaced[choice] = tried.add(task, (choice,), *item.place)
+        yield from tried.measure(lane)
         later = [(number, item.choose(tasks[number].codec, tasks[number].what)) for number, item in samples]
         pack(batch, whole)
     with _Batch() as batch:

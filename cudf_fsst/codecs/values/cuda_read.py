@@ -13,8 +13,8 @@ from ...device.memory import Lane
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..node import Parts
-from ..part import Packed, align
-from ..registry import PLAIN, on_device
+from ..part import Packed, align, edges_of
+from ..registry import PLAIN, of_values, on_device
 from ..span import Span
 from . import plan
 from .launch import DEFINES
@@ -219,7 +219,8 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
             for codec in codecs.intersection(taking):
                 if described := _described(parts, codec):
                     key = codec, 1 if codec == PLAIN.NAME else itemsize, bits
-                    columns.setdefault(key, []).append(Taking(described, address, stride, itemsize, nulls=job.nulls))
+                    column = Taking(described, address, stride, itemsize, nulls=job.nulls, nan=_nan_parts(parts, codec))
+                    columns.setdefault(key, []).append(column)
             if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
                 late += (
@@ -293,6 +294,15 @@ def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
             made.append(device.Part(*device.describe(packed), first, packed.rows))
         first += packed.rows
     return made
+
+
+def _nan_parts(parts: Parts, codec: str) -> list[tuple[int, ...]]:
+    """What `Taking.nan` is of the parts of a codec."""
+    every = [(packed, first) for packed, first in zip(parts, edges_of(parts).tolist(), strict=False)]
+    own = [(packed, first) for packed, first in every if packed.codec == codec]
+    if not any(of_values(codec).of_floats(packed.parameters) for packed, _ in own):
+        return []
+    return [on_device(codec).nan_part(packed, first) for packed, first in own]
 
 
 def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:

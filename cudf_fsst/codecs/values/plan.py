@@ -58,6 +58,11 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     codec
         What the user wants; None: the best.
 
+    Returns
+    -------
+    sequence of Choice
+        Without those of `with_nan`, which come behind.
+
     Raises
     ------
     ValueError
@@ -66,16 +71,30 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
     if codec is not None and itemsize not in registry.of_values(codec).ITEMSIZES:
         sizes = " or ".join(map(str, registry.of_values(codec).ITEMSIZES))
         raise ValueError(f"codec {codec!r} takes values of {sizes} bytes, not {itemsize}")
-    return _candidates(registry.values(), itemsize, floats, codec)
+    return _candidates(registry.values(), itemsize, floats, codec, nan=False)
+
+
+def with_nan(itemsize: int, *, floats: bool, codec: str | None = None, nan: int) -> Sequence[Choice]:
+    """What is measured besides where the sample has a NaN of these bits, as `least_nan` finds it; nothing of 0."""
+    if not (floats and nan):
+        return ()
+    return tuple(
+        Choice(name, tuple((option, nan if option == "nan" else value) for option, value in options))
+        for name, options in _candidates(registry.values(), itemsize, floats, codec, nan=True)
+    )
 
 
 @cache
-def _candidates(codecs: tuple[Codec, ...], itemsize: int, floats: bool, codec: str | None) -> Sequence[Choice]:
+def _candidates(
+    codecs: tuple[Codec, ...], itemsize: int, floats: bool, codec: str | None, *, nan: bool
+) -> Sequence[Choice]:
+    """The choices with an option ``nan``, or those without."""
     return tuple(
         Choice(one.NAME, tuple(options.items()))
         for one in codecs
         if codec in (None, one.NAME) and itemsize in one.ITEMSIZES
         for options in one.plan(itemsize, floats=floats, named=codec is not None)
+        if ("nan" in options) == nan
     )
 
 
