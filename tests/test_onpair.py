@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference_onpair
-from cudf_fsst.codecs.onpair import cpu, plan
+from cudf_fsst.codecs.onpair import cpu, patricia, plan
 from cudf_fsst.codecs.onpair.cpu_kernels import find_damage
 from cudf_fsst.codecs.onpair.symbols import BITS, OnPairTable
 from cudf_fsst.codecs.onpair.train import MAX_SAMPLE, train_table
@@ -104,6 +104,18 @@ def test_tiles_of_any_table(bits: int, listed: list[bytes], noise: bytes, tile_s
     assert ends[-1] == at == codes.size
     assert _decoded(table, codes, lengths, chars.size, tile_size) == chars.tobytes()
     assert find_damage(address(codes), lengths, _addresses(table), chars.size, tile_size) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["words", "mixed"])
+def test_where_nodes_are_crowded(kind: str, rng: np.random.Generator) -> None:
+    """Edges that find no room: their symbols are found in another way, and are the same."""
+    chars = text(kind, 40_000, rng)
+    table, other = table_for(kind, chars, 12), table_for(kind, chars, 12)
+    trie = patricia.build(table.words, table.lengths, len(table), sizes=True, entries=1 << 10)
+    table.__dict__["patricia"] = trie
+    assert (trie.pairs >> 4 & 0x7FFF == 256).any()
+    for made, expected in zip(encoded(table, chars, 256), encoded(other, chars, 256), strict=True):
+        np.testing.assert_array_equal(made, expected)
 
 
 @pytest.mark.parametrize("bits", BITS)

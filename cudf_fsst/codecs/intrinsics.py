@@ -46,26 +46,31 @@ store32 = _store(32, types.uint32)
 store64 = _store(64, types.uint64)
 
 
-@intrinsic
-def copy(typingctx: Any, to: Any, source: Any, nbytes: Any) -> Any:
-    """``memcpy(to, source, nbytes)``; the ranges must not overlap."""
+def _copy(name: str, told: str) -> Any:
+    def function(typingctx: Any, to: Any, source: Any, nbytes: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            byte = ir.IntType(8).as_pointer()
+            to, source = builder.inttoptr(args[0], byte), builder.inttoptr(args[1], byte)
+            called = builder.module.declare_intrinsic(f"llvm.{name}", [byte, byte, ir.IntType(64)])
+            builder.call(called, [to, source, args[2], ir.IntType(1)(0)])
+            return context.get_dummy_value()
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        to, source = builder.inttoptr(args[0], byte), builder.inttoptr(args[1], byte)
-        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [byte, byte, ir.IntType(64)])
-        builder.call(memcpy, [to, source, args[2], ir.IntType(1)(0)])
-        return context.get_dummy_value()
+        return types.void(types.int64, types.int64, types.int64), codegen
 
-    return types.void(types.int64, types.int64, types.int64), codegen
+    function.__doc__ = told
+    return intrinsic(function)
+
+
+copy = _copy("memcpy", "``memcpy(to, source, nbytes)``; the ranges must not overlap.")
+move = _copy("memmove", "``memmove(to, source, nbytes)``; the ranges may overlap.")
 
 
 @intrinsic
 def trailing_zeros(typingctx: Any, value: Any) -> Any:
-    """Zero bits below the lowest one bit of a number that is not 0."""
+    """Zero bits below the lowest one bit of a number; 64 of 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.IntType(1)(1))
+        return builder.cttz(args[0], ir.IntType(1)(0))
 
     return types.int64(types.uint64), codegen
 

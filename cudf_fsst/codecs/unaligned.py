@@ -15,8 +15,8 @@ from .jit import Intrinsic
 #: At an address; by bits. See `intrinsics`.
 load8, load16, load32, load64 = (Intrinsic(f"load{bits}") for bits in (8, 16, 32, 64))
 store8, store16, store32, store64 = (Intrinsic(f"store{bits}") for bits in (8, 16, 32, 64))
-#: ``memcpy(to, source, nbytes)``; zero bits below the lowest one bit; one bits.
-copy, trailing_zeros, popcount = map(Intrinsic, ("copy", "trailing_zeros", "popcount"))
+#: ``memcpy(to, source, nbytes)``, ``memmove``; zero bits below the lowest one bit, 64 of 0; one bits.
+copy, move, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "trailing_zeros", "popcount"))
 
 
 def address(array: npt.NDArray[Any]) -> int:

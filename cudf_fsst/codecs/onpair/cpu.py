@@ -65,7 +65,7 @@ def smallest(tables: Sequence[OnPairTable], sample: npt.NDArray[np.uint8], nbyte
 def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int]:
     """What encodes tiles; see `contract.HostTextCodec`. Levels do not differ here."""
     del level
-    groups = table.groups.places
+    trie = table.patricia.places
 
     def encode(
         chars: npt.NDArray[np.uint8],
@@ -78,7 +78,7 @@ def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int
         scratch = np.empty(kernels.encode_scratch(tile_size), np.uint8)
         tiles = address(chars), chars.size, tile_size, first, last
         to = address(codes), address(tile_lengths), block_ends, address(scratch)
-        return int(kernels.encode_tiles(*tiles, groups, *table.trie, table.bits, *to))
+        return int(kernels.encode_tiles(*tiles, trie, table.bits, *to))
 
     return encode
 

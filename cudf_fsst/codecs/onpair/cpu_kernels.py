@@ -12,29 +12,151 @@ import numpy as np
 
 from ..jit import njit
 from ..text.layout import TILE_BLOCK
-from ..unaligned import copy, load8, load64, store8, store16, store64
-from .groups import find_longest
-from .trie import find_by_trie
+from ..unaligned import copy, load8, load16, load64, move, store8, store16, store64
+from .patricia import LONG_STEPS, enter, find_longest, go_on, is_open, leave, step
 
-_CODE = np.uint64(4095)
-_WORD = np.uint64(32)
-_ALL = np.uint64(16)
+#: Tiles that are encoded in turns.
+_LANES = 8
+#: Of packing: codes of even and of odd places.
+_EVEN, _ODD = np.uint64(0x00000FFF00000FFF), np.uint64(0x0FFF00000FFF0000)
+# What a lane has: its next tile and its last one, where their codes go, and may go; room for what is found in a tile;
+# where that tile's bytes are.
+_NEXT, _LAST, _OUT, _LIMIT, _FOUND, _BEGIN = range(6)
+
+
+#: Scratch of a lane, in tiles: codes of 16 bits, packed codes, bytes; behind each 16 bytes that are read or written.
+_SCRATCH_TILES, _SCRATCH_MORE = 5, 48
 
 
 def encode_scratch(tile_size: int) -> int:
-    """Bytes of scratch that `encode_tiles` needs: 12 bits for every byte, and what a store may write beyond."""
-    return tile_size + tile_size // 2 + 16
+    """Bytes of scratch that `encode_tiles` needs."""
+    return _LANES * (_SCRATCH_TILES * tile_size + _SCRATCH_MORE)
 
 
 @njit(inline="always")
-def _put(found: Any, out: Any, waiting: Any, have: Any, bits: Any) -> tuple[Any, Any, Any]:
-    """Write a code; returns where to go on. Fewer than 32 bits wait between two."""
-    waiting |= (found & _CODE) << have
-    have += bits
-    # What waits is written each time; words that are not complete again later.
-    store64(out, waiting)
-    more = have >= _WORD
-    return out + 4 * np.int64(more), waiting >> _WORD if more else waiting, have - _WORD if more else have
+def _four(found: Any, bits: Any) -> Any:
+    """Four codes of 16 bits, of which 12 count, as codes of `bits` bits."""
+    pairs = found & _EVEN | (found & _ODD) >> (np.uint64(16) - bits)
+    return pairs & np.uint64(0xFFFFFFFF) | pairs >> np.uint64(32) << (bits + bits)
+
+
+@njit()
+def _pack(found: int, count: int, code_bits: int, out: int) -> None:
+    """Write codes of 16 bits as codes of `code_bits` bits, 8 at a time: up to 16 bytes more than they have."""
+    bits = np.uint64(code_bits)
+    half = bits << np.uint64(2)
+    for _ in range(0, count, 8):
+        low, high = _four(load64(found), bits), _four(load64(found + 8), bits)
+        store64(out, low | high << half)
+        store64(out + 8, high >> (np.uint64(64) - half))
+        found += 16
+        out += code_bits
+
+
+@njit()
+def _next_tile(
+    lanes: Any, i: int, to: int, chars: int, nbytes: int, tile_size: int, bits: int, tile_lengths: int
+) -> tuple[int, int, int]:
+    """Store the tile of lane `i`: what is found in it ends at `to`, or 0: there is none yet.
+
+    Returns where the next one begins and ends, 0 if there is none, and where what is found in it goes.
+    """
+    tile, found, out = lanes[i, _NEXT], lanes[i, _FOUND], lanes[i, _OUT]
+    packed = found + 2 * tile_size + 16
+    if to:
+        expected = min(tile_size, nbytes - (tile - 1) * tile_size)
+        count = (to - found) >> 1
+        size = min((count * bits + 7) >> 3, expected)
+        store64(to, np.uint64(0))
+        store64(to + 8, np.uint64(0))
+        if size == expected:
+            copy(out, lanes[i, _BEGIN], size)
+        elif out + size + 16 <= lanes[i, _LIMIT]:
+            _pack(found, count, bits, out)
+        else:
+            _pack(found, count, bits, packed)
+            copy(out, packed, size)
+        lanes[i, _OUT] = out + size
+        if tile_size <= 256:
+            store8(tile_lengths + tile - 1, np.uint8(size - 1))
+        else:
+            store16(tile_lengths + 2 * (tile - 1), np.uint16(size - 1))
+    if tile == lanes[i, _LAST]:
+        return 0, 0, 0
+    lanes[i, _NEXT] = tile + 1
+    begin = chars + tile * tile_size
+    size = min(tile_size, nbytes - tile * tile_size)
+    if begin + size + 16 > chars + nbytes:  # 16 bytes behind it are read
+        copied = packed + 2 * tile_size + 16
+        copy(copied, begin, size)
+        begin = copied
+    lanes[i, _BEGIN] = begin
+    return begin, begin + size, found
+
+
+# Of four lanes: where they are (`at`), where their tiles end, where the next code goes (`to`), nodes of the trie.
+
+
+@njit(inline="always")
+def _enter(at: Any, trie: Any) -> Any:
+    a, b, c, d = at
+    return enter(a, trie), enter(b, trie), enter(c, trie), enter(d, trie)
+
+
+@njit(inline="always")
+def _step(at: Any, nodes: Any, edges: int) -> Any:
+    (a, b, c, d), (i, j, k, m) = at, nodes
+    return step(a, i, edges), step(b, j, edges), step(c, k, edges), step(d, m, edges)
+
+
+@njit(inline="always")
+def _is_open(before: Any, nodes: Any) -> Any:
+    (a, b, c, d), (i, j, k, m) = before, nodes
+    return is_open(a, i) | is_open(b, j) | is_open(c, k) | is_open(d, m)
+
+
+@njit()
+def _go_on(at: Any, before: Any, nodes: Any, trie: Any) -> Any:
+    (a, b, c, d), (e, f, g, h), (i, j, k, m) = at, before, nodes
+    return go_on(a, e, i, trie), go_on(b, f, j, trie), go_on(c, g, k, trie), go_on(d, h, m, trie)
+
+
+@njit(inline="always")
+def _write(at: int, end: int, to: int, node: Any, records: int) -> Any:
+    """Write the code that a way ends at; where to go on."""
+    found = leave(at, end - at, node, records)
+    store16(to, np.uint16(found))
+    return at + np.int64(found >> np.uint64(12)) + 1, to + 2
+
+
+@njit(inline="always")
+def _write_all(at: Any, ends: Any, to: Any, nodes: Any, records: int) -> Any:
+    a, to_a = _write(at[0], ends[0], to[0], nodes[0], records)
+    b, to_b = _write(at[1], ends[1], to[1], nodes[1], records)
+    c, to_c = _write(at[2], ends[2], to[2], nodes[2], records)
+    d, to_d = _write(at[3], ends[3], to[3], nodes[3], records)
+    return (a, b, c, d), (to_a, to_b, to_c, to_d)
+
+
+@njit(inline="always")
+def _is_done(at: Any, ends: Any) -> Any:
+    """Whether a lane is at the end of its tile."""
+    return (at[0] == ends[0]) | (at[1] == ends[1]) | (at[2] == ends[2]) | (at[3] == ends[3])
+
+
+@njit(inline="always")
+def _next_of(at: int, end: int, to: int, lanes: Any, i: int, own: Any) -> tuple[int, int, int]:
+    return _next_tile(lanes, i, to, *own) if at == end else (at, end, to)
+
+
+@njit()
+def _next_tiles(at: Any, ends: Any, to: Any, lanes: Any, first: int, own: Any) -> Any:
+    """Give lanes whose tile is done another one; 0 where there is none. `first`: which lane the first one is."""
+    a, end_a, to_a = _next_of(at[0], ends[0], to[0], lanes, first, own)
+    b, end_b, to_b = _next_of(at[1], ends[1], to[1], lanes, first + 1, own)
+    c, end_c, to_c = _next_of(at[2], ends[2], to[2], lanes, first + 2, own)
+    d, end_d, to_d = _next_of(at[3], ends[3], to[3], lanes, first + 3, own)
+    return (a, b, c, d), (end_a, end_b, end_c, end_d), (to_a, to_b, to_c, to_d)
 
 
 @njit()
@@ -44,10 +166,8 @@ def encode_tiles(
     tile_size: int,
     first: int,
     last: int,
-    groups: Any,
-    pairs: Any,
-    edges: Any,
-    code_bits: int,
+    trie: Any,
+    bits: int,
     out: int,
     tile_lengths: int,
     block_ends: Any,
@@ -55,53 +175,65 @@ def encode_tiles(
 ) -> int:
     """Encode tiles `first` to ``last - 1`` of the `nbytes` characters at an address; `first` starts a block.
 
-    `groups`: `SymbolGroups.places`. `out` has room for the bytes of the tiles, `scratch` for `encode_scratch`
-    bytes. Returns the bytes of the codes.
+    Each lane has a part of the tiles. All lanes take a step together: a symbol's place depends on the length of the one
+    before, so one alone waits for what it looks up most of the time. `trie`: `PatriciaTrie.places`. `out` has room for
+    the bytes of the tiles, `scratch` for `encode_scratch` bytes. Returns the bytes of the codes.
     """
-    bits = np.uint64(code_bits)
-    start = out
-    readable = chars + nbytes - 16
-    # Of symbols of 8 bytes and more, 4 and 3: the table, what hashes are shifted by, the last slot.
-    e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains = groups
+    lanes = np.empty((_LANES, 6), np.int64)
+    cuts = np.empty(_LANES + 1, np.int64)
+    for i in range(_LANES + 1):
+        cuts[i] = first + (last - first) * i // _LANES
+    for i in range(_LANES):
+        lanes[i, _NEXT], lanes[i, _LAST] = cuts[i], cuts[i + 1]
+        lanes[i, _OUT] = out + (cuts[i] - first) * tile_size
+        lanes[i, _LIMIT] = out + min(cuts[i + 1] * tile_size, nbytes) - first * tile_size
+        lanes[i, _FOUND] = scratch + i * (_SCRATCH_TILES * tile_size + _SCRATCH_MORE)
+    own = chars, nbytes, tile_size, bits, tile_lengths
+    zero = np.int64(0)
+    nowhere = zero, zero, zero, zero
+    at, ends, to = _next_tiles(nowhere, nowhere, nowhere, lanes, 0, own)
+    at_2, ends_2, to_2 = _next_tiles(nowhere, nowhere, nowhere, lanes, 4, own)
+    edges, records, long = trie[3], trie[4], trie[8]
+    running = min(at) != 0 and min(at_2) != 0
+    while running:
+        nodes, nodes_2 = _enter(at, trie), _enter(at_2, trie)
+        if long:
+            for _ in range(LONG_STEPS):
+                nodes, nodes_2 = _step(at, nodes, edges), _step(at_2, nodes_2, edges)
+        before, before_2 = _step(at, nodes, edges), _step(at_2, nodes_2, edges)
+        nodes, nodes_2 = _step(at, before, edges), _step(at_2, before_2, edges)
+        if _is_open(before, nodes) | _is_open(before_2, nodes_2):
+            nodes, nodes_2 = _go_on(at, before, nodes, trie), _go_on(at_2, before_2, nodes_2, trie)
+        at, to = _write_all(at, ends, to, nodes, records)
+        at_2, to_2 = _write_all(at_2, ends_2, to_2, nodes_2, records)
+        if _is_done(at, ends):
+            at, ends, to = _next_tiles(at, ends, to, lanes, 0, own)
+            running = running and min(at) != 0
+        if _is_done(at_2, ends_2):
+            at_2, ends_2, to_2 = _next_tiles(at_2, ends_2, to_2, lanes, 4, own)
+            running = running and min(at_2) != 0
+    end = out
+    for i in range(_LANES):  # what is left of each, and all together
+        place, stop, into = (at[i], ends[i], to[i]) if i < 4 else (at_2[i - 4], ends_2[i - 4], to_2[i - 4])
+        while place:
+            while place < stop:
+                found = find_longest(place, stop - place, trie)
+                store16(into, np.uint16(found))
+                place += np.int64(found >> np.uint64(12)) + 1
+                into += 2
+            place, stop, into = _next_tile(lanes, i, into, *own)
+        begin = out + (cuts[i] - first) * tile_size
+        move(end, begin, lanes[i, _OUT] - begin)
+        end += lanes[i, _OUT] - begin
+    size: Any = 0
     for tile in range(first, last):
-        begin = chars + tile * tile_size
-        expected = min(tile_size, nbytes - tile * tile_size)
-        at: Any = begin
-        end = begin + expected
-        to: Any = scratch
-        limit = scratch + expected
-        waiting = have = np.uint64(0)
-        while at <= end - 16:
-            low, high = load64(at), load64(at + 8)
-            found = find_longest(
-                low, high, _ALL, False, e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains
-            )
-            at += np.int64(found >> np.uint64(12)) + 1
-            to, waiting, have = _put(found, to, waiting, have, bits)
-        while at < end and to < limit:
-            if at <= readable:
-                low, high, left = load64(at), load64(at + 8), np.uint64(end - at)
-                found = find_longest(
-                    low, high, left, True, e, e_by, e_last, f, f_by, f_last, t, t_by, t_last, pairs_at, chains
-                )
-            else:
-                found = find_by_trie(at, end - at, pairs, edges)
-            at += np.int64(found >> np.uint64(12)) + 1
-            to, waiting, have = _put(found, to, waiting, have, bits)
-        size = to + ((np.int64(have) + 7) >> 3) - scratch if at >= end else expected
-        if size < expected:
-            copy(out, scratch, size)
-        else:
-            size = expected
-            copy(out, begin, size)
-        out += size
         if tile_size <= 256:
-            store8(tile_lengths + tile, np.uint8(size - 1))
+            size += np.int64(load8(tile_lengths + tile)) + 1
         else:
-            store16(tile_lengths + 2 * tile, np.uint16(size - 1))
+            size += np.int64(load16(tile_lengths + 2 * tile)) + 1
         if (tile + 1) % TILE_BLOCK == 0 or tile + 1 == last:
-            block_ends[tile // TILE_BLOCK] = np.uint64(out - start)
-    return out - start
+            block_ends[tile // TILE_BLOCK] = np.uint64(size)
+    return size
 
 
 @njit()

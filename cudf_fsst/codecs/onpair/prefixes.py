@@ -4,7 +4,7 @@ Is there a symbol that begins with the next 9 bytes? With 5, or 13? Each answer 
 most four entries for a symbol: of those of its prefixes that the bisection meets on the way to it. So a missing entry
 is a certain no. The last one found is compared with a symbol that begins with that prefix, for other strings may have
 the same hash. ``kernels/onpair_encode.cu`` does this, with this table (``kernels/onpair.cuh``, OnpairLookup). The host
-has another way (``groups.py``).
+has another way (``patricia.py``).
 """
 
 from __future__ import annotations

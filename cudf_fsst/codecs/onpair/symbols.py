@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...lazy import lazy
-from . import groups, prefixes
+from . import patricia, prefixes
 from .trie import build
 
 #: Bits that a code may have.
@@ -188,9 +188,9 @@ class OnPairTable:
         return _read_only(pairs), _read_only(edges)
 
     @lazy
-    def groups(self) -> groups.SymbolGroups:
-        """What the host's encoder finds the longest symbol with (``groups.py``)."""
-        made = groups.build(self.words, self.lengths, len(self))
+    def patricia(self) -> patricia.PatriciaTrie:
+        """What the host finds the longest symbol with (``patricia.py``)."""
+        made = patricia.build(self.words, self.lengths, len(self), sizes=True)
         for array in made:
             array.flags.writeable = False
         return made

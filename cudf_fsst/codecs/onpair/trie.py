@@ -66,19 +66,6 @@ def longest(at: int, left: int, pairs: Any, edges: Any, shift: Any) -> Any:
 
 
 @njit()
-def find_by_trie(at: int, left: int, pairs: Any, edges: Any) -> Any:
-    """The longest symbol at an address, found byte by byte: nothing behind the `left` bytes is read."""
-    code = np.uint64(longest(at, left, pairs, edges, edge_shift(edges)))
-    if code < np.uint64(256):
-        return code
-    # Its length is that of the last step that led to it.
-    length = 2
-    while np.uint64(longest(at, length, pairs, edges, edge_shift(edges))) != code:
-        length += 1
-    return code | np.uint64(length - 1) << np.uint64(12)
-
-
-@njit()
 def _fill(words: Any, lengths: Any, count: int, pairs: Any, edges: Any) -> None:
     """Symbols come by ascending length, so that the symbols that begin one are there before it."""
     shift = edge_shift(edges)
