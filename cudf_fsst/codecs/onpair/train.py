@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...workers import map_items, num_threads
 from ..jit import njit
-from ..unaligned import address, load8
+from ..unaligned import address, load8, padded_copy
+from .patricia import build, find_longest
 from .symbols import BYTES, MAX_SYMBOL_LENGTH, OnPairTable
-from .trie import build, edge_shift, longest
 
 #: Of each round: it parses the chunks whose number is `first` modulo `step`.
 ROUNDS = ((8, 0), (8, 4), (4, 1), (4, 3), (2, 0), (2, 1), (2, 0), (1, 0), (1, 0), (1, 0))
@@ -44,6 +45,8 @@ SPARE = 73
 MAX_SAMPLE = 1 << 20
 #: Of the hash that decides between strings of equal gain and length.
 HASH_LOW, HASH_HIGH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+#: Of what `_count` finds at a place: bits of the code, where lengths - 1 are.
+_CODE, _LENGTH, _SHORTER = 8191, 13, 17
 _LOW, _HIGH, _ZERO = np.uint64(HASH_LOW), np.uint64(HASH_HIGH), np.uint64(0)
 
 
@@ -83,42 +86,24 @@ def pay(bits: int, part: int, column: int) -> npt.NDArray[np.int32]:
 
 
 @njit(inline="always")
-def _walk(
-    cache: Any,
-    ahead: Any,
-    behind: Any,
-    without: Any,
-    begin: int,
-    left: int,
-    parents: Any,
-    lengths: Any,
-    pairs: Any,
-    edges: Any,
-    shift: Any,
-    inverse: Any,
-) -> Any:
+def _walk(found: Any, ahead: int, behind: int, without: Any, inverse: Any) -> Any:
     """Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet.
 
-    `without`: a code that the former may not use, or -1.
+    `found`: see `_count`. `without`: a code that the former may not use, or -1.
     """
-    more = np.int64(0)
+    low: Any = behind
+    high: Any = ahead
+    more, sign = np.int64(0), np.int64(16)
     for _ in range(STEPS):
-        if behind == ahead:
+        if low == high:
             break
-        low = min(behind, ahead)
-        code = np.int64(cache[low])
-        if code < 0:
-            code = np.int64(longest(begin + low, left - low, pairs, edges, shift))
-            cache[low] = code
-        if behind < ahead:
-            if code == without:
-                code = np.int64(parents[code])
-            behind += np.int64(lengths[code])
-            more += 16
-        else:
-            ahead += np.int64(lengths[code])
-            more -= 16
-    return more + (ahead - behind) * inverse
+        own = np.int64(found[low])
+        shorter = sign > 0 and own & _CODE == without
+        after = low + (own >> _SHORTER if shorter else own >> _LENGTH & 15) + 1
+        more += sign
+        sign = -sign if after > high else sign
+        low, high = min(after, high), max(after, high)
+    return more + (high - low if sign > 0 else low - high) * inverse
 
 
 @njit()
@@ -126,68 +111,78 @@ def _count(
     sample: int,
     starts: Any,
     ends: Any,
-    step: int,
-    first: int,
+    chunks: Any,
     grows: bool,
-    words: Any,
+    trie: Any,
     lengths: Any,
     parents: Any,
-    pairs: Any,
-    edges: Any,
     gains: Any,
     extended: Any,
-    pair_keys: Any,
-    pair_counts: Any,
-) -> None:
-    """Fill gains of symbols, of symbols with one byte more (``code << 8 | byte``), and counts of neighbours."""
-    shift = edge_shift(edges)
-    slots = pair_keys.size
-    slot_shift = edge_shift(pair_keys)
+    met: Any,
+) -> int:
+    """Fill gains of symbols, of symbols with one byte more (``code << 8 | byte``), and neighbours; how many these are.
+
+    `chunks`: their numbers. Behind the sample 16 bytes can be read.
+    """
     room = np.int64(0)
     for chunk in range(starts.size):
         room = max(room, ends[chunk] - starts[chunk])
-    cache = np.empty(room + 1, np.int16)
-    tokens = np.empty(room + 1, np.int16)
-    for chunk in range(first, starts.size, step):
+    # Of each place the longest symbol, its length - 1, that of the next shorter one.
+    found = np.empty(room + 1, np.uint32)
+    neighbours = 0
+    for chunk in chunks:
         begin = sample + starts[chunk]
         size = ends[chunk] - starts[chunk]
-        cache[: size + 1] = -1
+        for at in range(size):
+            code = np.int64(find_longest(begin + at, size - at, trie))
+            length = np.int64(lengths[code]) - 1
+            found[at] = np.uint32(code | length << _LENGTH | (np.int64(lengths[parents[code]]) - 1) << _SHORTER)
         count = 0
-        at = np.int64(0)
-        while at < size:
-            code = np.int64(longest(begin + at, size - at, pairs, edges, shift))
-            cache[at] = code
-            tokens[count] = code
+        place = np.int64(0)
+        while place < size:
+            place += (np.int64(found[place]) >> _LENGTH & 15) + 1
             count += 1
-            at += np.int64(lengths[code])
         inverse = np.int64(16 * count // size) if size else 0
-        at = np.int64(0)
-        for i in range(count):
-            code = np.int64(tokens[i])
-            length = np.int64(lengths[code])
-            after = at + length
+        place = np.int64(0)
+        while place < size:
+            own = np.int64(found[place])
+            code, length = own & _CODE, (own >> _LENGTH & 15) + 1
+            after = place + length
             if length > 1:
-                shorter = at + np.int64(lengths[parents[code]])
-                gains[code] += _walk(
-                    cache, after, shorter, code, begin, size, parents, lengths, pairs, edges, shift, inverse
-                )
-            if grows and i + 1 < count:
-                following = np.int64(tokens[i + 1])
-                if length + np.int64(lengths[following]) <= MAX_SYMBOL_LENGTH:
-                    key = np.uint32(code << 13 | following) + np.uint32(1)
-                    slot: Any = np.int64(np.uint32(key * np.uint32(0x9E3779B1)) >> slot_shift)
-                    while pair_keys[slot] != key and pair_keys[slot] != 0:
-                        slot += 1
-                        if slot == slots:
-                            slot = 0
-                    pair_keys[slot] = key
-                    pair_counts[slot] += 1
-                if np.int64(lengths[following]) > 1 and length < MAX_SYMBOL_LENGTH:
+                gains[code] += _walk(found, after, place + (own >> _SHORTER) + 1, code, inverse)
+            if grows and after < size:
+                following = np.int64(found[after])
+                more = (following >> _LENGTH & 15) + 1
+                if length + more <= MAX_SYMBOL_LENGTH:
+                    met[neighbours] = np.uint32(code << 13 | following & _CODE)
+                    neighbours += 1
+                if more > 1 and length < MAX_SYMBOL_LENGTH:
                     # The token with one byte more, and what follows it, against both tokens.
-                    end = after + np.int64(lengths[following])
-                    more = _walk(cache, end, after + 1, -1, begin, size, parents, lengths, pairs, edges, shift, inverse)
-                    extended[code << 8 | np.int64(load8(begin + after))] += 16 - more
-            at = after
+                    saved = 16 - _walk(found, after + more, after + 1, -1, inverse)
+                    extended[code << 8 | np.int64(load8(begin + after))] += saved
+            place = after
+    return neighbours
+
+
+@njit()
+def _count_pairs(met: Any, pairs: Any) -> int:
+    """Count neighbours: to a hash table of ``key + 1`` and how often. How many were met twice or more."""
+    slots = pairs.shape[0]
+    shift = np.uint32(32)
+    while 1 << (np.uint32(32) - shift) < slots:
+        shift -= np.uint32(1)
+    twice = 0
+    for i in range(met.size):
+        key = met[i] + np.uint32(1)
+        slot: Any = np.int64(np.uint32(key * np.uint32(0x9E3779B1)) >> shift)
+        while pairs[slot, 0] != key and pairs[slot, 0] != 0:
+            slot += 1
+            if slot == slots:
+                slot = 0
+        pairs[slot, 0] = key
+        pairs[slot, 1] += np.uint32(1)
+        twice += pairs[slot, 1] == 2
+    return twice
 
 
 @njit(inline="always")
@@ -231,8 +226,7 @@ def _candidates(
     lengths: Any,
     gains: Any,
     extended: Any,
-    pair_keys: Any,
-    pair_counts: Any,
+    pairs: Any,
     slots: Any,
     to_words: Any,
     to_lengths: Any,
@@ -245,13 +239,13 @@ def _candidates(
         made = _add(low, high, length, gains[code], made, slots, to_words, to_lengths, to_gains)
     if not grows:
         return made
-    for slot in range(pair_keys.size):
-        if pair_counts[slot] >= 2:
-            key = np.int64(pair_keys[slot]) - 1
+    for slot in range(pairs.shape[0]):
+        if pairs[slot, 1] >= 2:
+            key = np.int64(pairs[slot, 0]) - 1
             a, b = key >> 13, key & 8191
             low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), words[b, 0], words[b, 1])
             length = np.int64(lengths[a]) + np.int64(lengths[b])
-            gain = np.int64(pair_counts[slot]) * 16
+            gain = np.int64(pairs[slot, 1]) * 16
             made = _add(low, high, length, gain, made, slots, to_words, to_lengths, to_gains)
     for extension in range(count << 8):
         more = np.int64(extended[extension]) * 12 >> 4
@@ -269,22 +263,6 @@ def _ranks(
     mixed = words[:, 0] * _LOW ^ words[:, 1] * _HIGH
     mixed = (mixed ^ mixed >> np.uint64(32)) * _LOW >> np.uint64(56)
     return gains.astype(np.uint64) << np.uint64(12) | (lengths.astype(np.uint64) - np.uint64(1)) << np.uint64(8) | mixed
-
-
-def _parents(
-    words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, trie: Any
-) -> npt.NDArray[np.int16]:
-    """For every symbol the number of the next shorter one that begins it."""
-    parents = np.zeros(lengths.size, np.int16)
-    _find_parents(address(words), lengths, count, *trie, parents)
-    return parents
-
-
-@njit()
-def _find_parents(words: int, lengths: Any, count: int, pairs: Any, edges: Any, parents: Any) -> None:
-    shift = edge_shift(edges)
-    for code in range(BYTES, count):
-        parents[code] = longest(words + 16 * code, np.int64(lengths[code]) - 1, pairs, edges, shift)
 
 
 class _Growing(NamedTuple):
@@ -308,20 +286,28 @@ def _next(
     table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: Any
 ) -> _Growing:
     """The table that a round makes of one."""
-    trie = build(table.words, table.lengths, table.codes)
-    parents = _parents(table.words, table.lengths, table.codes, trie)
-    part = int((ends - starts)[own.first :: own.step].sum())
-    gains = np.zeros(table.codes, np.int64)
-    extended = np.zeros(table.codes << 8 if own.grows else 0, np.int32)
-    pair_keys = np.zeros(1 << max(8, (2 * part).bit_length()) if own.grows else 1, np.uint32)
-    pair_counts = np.zeros(pair_keys.size, np.int32)
-    counted = gains, extended, pair_keys, pair_counts
-    chunks = address(sample), starts, ends, own.step, own.first, own.grows
-    _count(*chunks, table.words, table.lengths, parents, *trie, *counted)
-    most = table.codes + int(np.count_nonzero(pair_counts >= 2)) + int(np.count_nonzero(extended > 0))
+    trie = build(table.words, table.lengths, table.codes, sizes=False)
+    # Of a symbol's own bytes but the last one, the longest symbol.
+    parents = trie.records[np.arange(table.codes), 6 + np.maximum(table.lengths, 2)]
+    symbols = trie.places, table.lengths, parents
+
+    def count(chunks: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+        gains = np.zeros(table.codes, np.int64)
+        extended = np.zeros(table.codes << 8 if own.grows else 0, np.int32)
+        met = np.empty(int((ends - starts)[chunks].sum()) if own.grows else 0, np.uint32)
+        made = _count(address(sample), starts, ends, chunks, own.grows, *symbols, gains, extended, met)
+        return gains, extended, met[:made]
+
+    chunks = np.arange(own.first, starts.size, own.step)
+    counted = map_items(count, np.array_split(chunks, num_threads()))
+    gains, extended = (np.sum(arrays, axis=0, dtype=arrays[0].dtype) for arrays in list(zip(*counted, strict=True))[:2])
+    met = np.concatenate([some for _, _, some in counted])
+    pairs = np.zeros((1 << max(8, (2 * met.size).bit_length()) if own.grows else 1, 2), np.uint32)
+    most = table.codes + _count_pairs(met, pairs) + int(np.count_nonzero(extended > 0))
     slots = np.full(1 << max(8, (2 * most).bit_length()), -1, np.int32)
     words, lengths, sums = np.empty((most, 2), np.uint64), np.empty(most, np.uint8), np.empty(most, np.int64)
-    made = _candidates(table.codes, own.grows, table.words, table.lengths, *counted, slots, words, lengths, sums)
+    counts = gains, extended, pairs
+    made = _candidates(table.codes, own.grows, table.words, table.lengths, *counts, slots, words, lengths, sums)
     kept = np.flatnonzero(sums[:made] > costs[lengths[:made]])
     words, lengths, sums = words[kept], lengths[kept], sums[kept]
     most = own.keep - BYTES
@@ -357,6 +343,7 @@ def train_table(
     if sample.size > MAX_SAMPLE:
         raise ValueError(f"the sample has {sample.size} bytes, more than {MAX_SAMPLE}")
     ends = np.append(starts[1:], sample.size)
+    sample = padded_copy(sample, 16)
     table = _single_bytes()
     for own in rounds(bits):
         part = int((ends - starts)[own.first :: own.step].sum())
