@@ -67,6 +67,7 @@ def compress(
         raise TypeError(f"this is compressed already: a {type(data).__name__}")
     _check_polars(data)
     made: Any
+    table = None
     if type(data).__module__.partition(".")[0] in ("pandas", "cudf") and hasattr(data, "fsst"):
         pieces = iter([data])
     elif isinstance(data, (pa.Array, pa.ChunkedArray)):
@@ -93,6 +94,10 @@ def compress(
         compressor.append(piece)
     assert compressor is not None
     made = compressor.finish()
+    if isinstance(made, CompressedFrame) and table is not None:
+        noted = _noted_range(table.schema)
+        if noted is not None and len(noted) != len(made):  # of other rows: to pandas, too, it says nothing
+            made = made.reset_index(drop=True)
     if device == "auto" or device == made.device.partition(":")[0].replace("cuda", "gpu"):
         return made
     return made.to_host() if device == "cpu" else made.to_device()
@@ -136,23 +141,32 @@ def _tables(reader: Any) -> Iterator[Any]:
     # What pandas noted says its own dtypes.
     mapper = None if reader.schema.pandas_metadata else pd.ArrowDtype
     some: list[Any] = []
-    rows, first = 0, True
+    rows, at = 0, 0
     without_rows: list[Any] = []  # which has the categories
     for batch in reader:
-        without_rows = [batch[:0]] if first else []
+        without_rows = [batch[:0]] if not at else []
         while batch.num_rows:
             part = batch.slice(0, _PIECE_ROWS - rows)
             batch = batch.slice(part.num_rows)
             some.append(part)
             rows += part.num_rows
             if rows == _PIECE_ROWS:
-                yield _frame_of(some, reader.schema, mapper)
-                some, rows, first = [], 0, False
-    if some or first:
-        yield _frame_of(some or without_rows, reader.schema, mapper)
+                yield _frame_of(some, reader.schema, mapper, at)
+                some, rows, at = [], 0, at + rows
+    if some or not at:
+        yield _frame_of(some or without_rows, reader.schema, mapper, at)
 
 
-def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any) -> Any:
+def _noted_range(kind: Any) -> pd.RangeIndex | None:
+    """The index that pandas has noted in a schema, if it is a range alone."""
+    match kind.pandas_metadata:
+        case {"index_columns": [{"kind": "range", "start": start, "stop": stop, "step": step, "name": name}]}:
+            return pd.RangeIndex(start, stop, step, name=name)
+    return None
+
+
+def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any, at: int) -> Any:
+    """The rows from number `at` on as a DataFrame."""
     table = pa.Table.from_batches(batches, kind)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -164,14 +178,20 @@ def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any) -> Any:
             columns.append(column)
     if columns:  # or there would be no rows
         table = pa.Table.from_arrays(columns, schema=table.schema)
-    return table.to_pandas(types_mapper=mapper)
+    made = table.to_pandas(types_mapper=mapper)
+    if isinstance(made.index, pd.RangeIndex):  # labels go on from piece to piece
+        noted, stop = _noted_range(kind), at + len(made)
+        made.index = pd.RangeIndex(at, stop) if noted is None or len(noted) < stop else noted[at:stop]
+    return made
 
 
 def _series(array: Any, name: Any) -> Iterator[Any]:
     """Series of so many rows each."""
     for start in range(0, max(len(array), 1), _PIECE_ROWS):
         part = array.slice(start, _PIECE_ROWS)
-        yield pd.Series(pd.arrays.ArrowExtensionArray(part), name=name if isinstance(name, str) else None, copy=False)
+        labels = pd.RangeIndex(start, start + len(part))
+        name = name if isinstance(name, str) else None
+        yield pd.Series(pd.arrays.ArrowExtensionArray(part), labels, name=name, copy=False)
 
 
 def from_arrow(data: Any) -> CompressedColumn | CompressedFrame:

@@ -248,8 +248,28 @@ def test_compress_streams_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) 
         found.append(cudf_fsst.compress(reader))
         assert found[-1].to_arrow().equals(table.cast(found[-1].to_arrow().schema))
     assert codes_of(found[0]) == codes_of(found[1]) == codes_of(found[2])
+    pd.testing.assert_index_equal(found[-1].index, pd.RangeIndex(rows), exact=True)
     column = cudf_fsst.compress(table["t"])
     assert column.to_arrow().to_pylist() == texts
+    pd.testing.assert_index_equal(column.index, pd.RangeIndex(rows), exact=True)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.RangeIndex(30),
+        pd.RangeIndex(60, 0, -2, name="k"),
+        pd.Index([*"abcde"] * 6, name="k"),
+        pd.MultiIndex.from_product([range(5), [*"abcdef"]]),
+    ],
+    ids=repr,
+)
+def test_compress_in_pieces_keeps_the_index(index: pd.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pandas reads it; of a range, also of other rows than it was noted of."""
+    monkeypatch.setattr(exchange, "_PIECE_ROWS", 8)
+    table = pa.Table.from_pandas(pd.DataFrame({"n": range(30)}, index=index))
+    for some in (table, table.slice(3), pa.concat_tables([table, table])):
+        pd.testing.assert_frame_equal(cudf_fsst.compress(some).decompress(), some.to_pandas(), check_index_type=True)
 
 
 @pytest.mark.parametrize(
