@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..codecs.node import Content
-from ..workers import map_items
+from ..workers import map_items, num_threads
 from . import tallies
 
 #: What `aggregate` knows.
@@ -74,10 +74,13 @@ def aggregate(
         some = numbers[start:stop]
         keys = None if labels is None else pd.Categorical.from_codes(some, dtype=labels)
         jobs: list[Callable[[], None]] = [partial(rows.add, some, start)]
+        floats: list[tuple[tallies.Floats, npt.NDArray[Any]]] = []
         for place, buffers in zip(decoded, part._backend.read(part._nodes, start, stop), strict=True):
             column = columns[place]
-            jobs += column.jobs(some, keys, column.series(buffers), start)
-        map_items(_call, jobs)
+            series = column.series(buffers)
+            jobs += column.jobs(some, keys, series, start)
+            floats += [(kept, series.to_numpy()) for kept in column.floats.values()]
+        map_items(_call, [*tallies.adding_floats(some, floats, num_threads()), *jobs])
     del part
     map_items(_call, [partial(column.mark, numbers) for column in columns.values() if column.marks])
     observed = np.flatnonzero(rows.sizes)
@@ -103,6 +106,8 @@ class _Column:
         The library aggregates pieces.
     marks : bool
         Which values are missing is needed, and known without decoding any.
+    floats : dict
+        Sums that are kept, by their dtypes.
     """
 
     def __init__(self, frame: Any, place: int, count: int, rows: tallies.TalliedRows, as_frame: bool) -> None:
@@ -114,6 +119,7 @@ class _Column:
         self._kind = self._dtype.kind if isinstance(self._dtype, np.dtype) and self._dtype != np.float16 else "O"
         self._kept: dict[str, tuple[Any, Callable[..., None]]] = {}  # what is kept, and what adds a piece to it
         self._bits: tallies.Marked | None = None
+        self.floats: dict[Any, tallies.Floats] = {}
         self.by_library = False
 
     @property
@@ -122,7 +128,7 @@ class _Column:
 
     @property
     def reads(self) -> bool:
-        return bool(self._kept)
+        return bool(self._kept or self.floats)
 
     @property
     def _may_have_nan(self) -> bool:
@@ -150,7 +156,7 @@ class _Column:
         return self._frame._backend.interop.build(buffers, content.type, content.stored, nullable=nullable)
 
     def jobs(self, numbers: Any, keys: Any, series: Any, start: int) -> list[Callable[[], None]]:
-        """What adds a piece to all that is kept."""
+        """What adds a piece to all that is kept, but for `floats`."""
         return [partial(add, kept, numbers, keys, series, start) for kept, add in self._kept.values()]
 
     def ask(self, how: str) -> _Answer:
@@ -212,8 +218,8 @@ class _Column:
 
         return answer
 
-    def _floats(self, dtype: Any) -> Any:
-        return self._keep(f"floats {dtype}", lambda: tallies.Floats(self._count, dtype), _add_values)
+    def _floats(self, dtype: Any) -> tallies.Floats:
+        return self.floats.setdefault(np.dtype(dtype), tallies.Floats(self._count, dtype))
 
     def _numeric(self, how: str) -> _Answer | None:
         """An aggregate of NumPy's numbers or booleans; None where it is not known how."""

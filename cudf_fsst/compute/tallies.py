@@ -7,11 +7,17 @@ to the last digit. A group's number below 0 is that of a row which belongs to no
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..codecs.jit import njit
+
+#: Columns of floats that are added in one loop, at most.
+_TOGETHER = 3
 
 
 @njit()
@@ -45,16 +51,19 @@ def _add(numbers: Any, values: Any, sums: Any) -> None:
 
 @njit()
 def _add_floats(numbers: Any, values: Any, sums: Any, lost: Any, counts: Any) -> None:
+    """Of each column an array."""
     for row in range(numbers.size):
         group = numbers[row]
-        value = values[row]
-        if group >= 0 and value == value:
-            counts[group] += 1
-            more = value - lost[group]
-            total = sums[group] + more
-            rest = total - sums[group] - more
-            lost[group] = rest if rest == rest else 0  # of infinite sums
-            sums[group] = total
+        if group >= 0:
+            for column in range(len(values)):
+                value = values[column][row]
+                if value == value:
+                    counts[column][group] += 1
+                    more = value - lost[column][group]
+                    total = sums[column][group] + more
+                    rest = total - sums[column][group] - more
+                    lost[column][group] = rest if rest == rest else 0  # of infinite sums
+                    sums[column][group] = total
 
 
 @njit()
@@ -130,14 +139,38 @@ class Floats:
     def __init__(self, groups: int, dtype: Any) -> None:
         self.sums, self.lost, self.counts = np.zeros(groups, dtype), np.zeros(groups, dtype), np.zeros(groups, np.int64)
 
-    def add(self, numbers: Any, values: Any) -> None:
-        """Numbers."""
-        _add_floats(numbers, values.astype(self.sums.dtype, copy=False), self.sums, self.lost, self.counts)
-
     def means(self) -> Any:
         """NaN of groups without values."""
         with np.errstate(invalid="ignore"):
             return self.sums / self.counts.astype(self.sums.dtype)
+
+
+def adding_floats(
+    numbers: Any, columns: Sequence[tuple[Floats, npt.NDArray[Any]]], threads: int
+) -> list[Callable[[], None]]:
+    """Calls that add rows of columns of numbers.
+
+    An addition waits for the one before it in its group, but not for those of other columns. So few threads add several
+    columns together: of three, where rows of a group follow each other, in 0.43 of the time.
+    """
+    alike: dict[Any, list[tuple[Floats, npt.NDArray[Any]]]] = {}
+    for kept, values in columns:
+        new = values.dtype != kept.sums.dtype
+        layout = kept.sums.dtype, new or values.flags.writeable, new or values.flags.c_contiguous
+        alike.setdefault(layout, []).append((kept, values))
+    size = max(min(-(-len(columns) // max(threads // 2, 1)), _TOGETHER), 1)
+    return [
+        partial(_add_columns, numbers, some[start : start + size])
+        for some in alike.values()
+        for start in range(0, len(some), size)
+    ]
+
+
+def _add_columns(numbers: Any, columns: Sequence[tuple[Floats, npt.NDArray[Any]]]) -> None:
+    kept = [one for one, _ in columns]
+    values = tuple(values.astype(one.sums.dtype, copy=False) for one, values in columns)
+    sums, lost, counts = (tuple(getattr(one, name) for one in kept) for name in ("sums", "lost", "counts"))
+    _add_floats(numbers, values, sums, lost, counts)
 
 
 class Spread:
