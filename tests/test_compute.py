@@ -133,6 +133,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "reset_index of a level": lambda f: f.set_index(["mode", "day"]).reset_index("mode", names="new"),
     "reset_index, forgotten": lambda f: f.reset_index(drop=True),
 }
+WIDE = pd.DataFrame([[1, 2], [3, 4]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "y")], names=["G", None]))
 OTHER = pd.DataFrame(
     {"mode": ["RAIL", "AIR", "BOAT", None, "AIR"], "z": [1, 2, 3, 4, 3], "price": [1.5, 2, 3, 4, 5], "ok": [True] * 5}
 )
@@ -446,6 +447,31 @@ def test_joins_of_keys_of_other_dtypes() -> None:
                 same(f.merge(other, on=keys), wanted)
     names = pd.DataFrame({"c": pd.Series(["x"], dtype=object), "b": pd.Series(["y"], dtype="str")})
     same(f.merge(names, left_on="b", right_on="c"), left.merge(names, left_on="b", right_on="c"))
+
+
+ODD: dict[str, tuple[pd.DataFrame, Callable[[Any], Any]]] = {
+    "a key that is missing everywhere": (
+        pd.DataFrame({"a": pd.Series([None] * 300, dtype="str"), "b": range(300)}),
+        lambda f: f.groupby(["a", "b"]).size(),
+    ),
+    "a key that is True": (pd.DataFrame({True: [1, 1, 2], "v": [1, 2, 3]}), lambda f: f.groupby([True]).size()),
+    "levels of labels, reset": (WIDE, lambda f: f.reset_index()),
+    "levels of labels, set": (WIDE, lambda f: f.set_index([("a", "x")])),
+    "no rows to number anew": (
+        pd.DataFrame({"a": [1]}, index=["x"]).iloc[:0],
+        lambda f: f.drop_duplicates("a", ignore_index=True),
+    ),
+    "a label twice": (
+        pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]),
+        lambda f: f.assign(a=pd.Categorical(["x", "y"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_labels_and_keys(name: str) -> None:
+    data, call = ODD[name]
+    same(call(data.fsst.compress()), call(data))
 
 
 def test_keys_whose_labels_are_no_strings() -> None:

@@ -103,6 +103,9 @@ class Changing(Rows):
                     continue
                 value = value.decompress()  # type: ignore[attr-defined]  # as both have it
             with made._backend.current():
+                if label in made._labels and not made._labels.is_unique:
+                    made = made._of_frame(made._range(0, None).assign(**{label: value}))
+                    continue
                 bare = (made if not len(made) else made._of_places([]))._range(0, None)
                 bare[label] = value
                 if len(bare) != len(made):  # one without rows takes those of the value
@@ -217,7 +220,7 @@ class Changing(Rows):
         """
         _refuse(options)
         with self._backend.current():
-            labels = pd.Index(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
+            labels = _on_host(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
             bare = self._of_places([])._range(0, None).reset_index(level, drop=drop)
             new = [bare.iloc[:, place] for place in range(bare.shape[1])]
             columns = [*self._compressed(new, labels), *self._columns]
@@ -276,7 +279,7 @@ class Changing(Rows):
         with self._backend.current():
             columns = self._compressed([data.iloc[:, place] for place in range(data.shape[1])], data.columns)
             index = indexes.compress(data.index, self._backend)
-        return self._make(self._backend, columns, pd.Index(data.columns), index, self._proxied)
+        return self._make(self._backend, columns, _on_host(data.columns), index, self._proxied)
 
 
 def _refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
@@ -287,8 +290,8 @@ def _refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
         raise TypeError(f"axis is one of {axis} here, not {options['axis']!r}; f.decompress() has the others")
 
 
-def _on_host(series: Any) -> Any:
-    return series.to_pandas() if hasattr(series, "to_pandas") else series
+def _on_host(data: Any) -> Any:
+    return data.to_pandas() if hasattr(data, "to_pandas") else data
 
 
 def _has_nan(kind: pa.DataType) -> bool:

@@ -79,6 +79,8 @@ class Frames(Changing, ByLabels, Written):
     def drop_duplicates(self, subset: Any = None, *, keep: Any = "first", ignore_index: bool = False) -> Any:
         """The rows whose values of some columns, or of all, are not those of another row; a DataFrame."""
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
+        if self.device == "cpu" and not (len(self) and self._columns):
+            ignore_index = False  # as pandas, which gives a copy of what is empty
         return self._rows_of(labels, lambda keys: keys.drop_duplicates(subset, keep=keep), ignore_index)
 
     def dropna(self, *, subset: Any = None, ignore_index: bool = False, **options: Any) -> Any:

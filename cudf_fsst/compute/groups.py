@@ -145,7 +145,7 @@ class Groups:
         columns = self._columns_of(method, args, options)
         # What is not there is the library's error.
         needed = list(labels) if columns is None else [label for label in labels if label in {*keys, *columns}]
-        part = frame[needed]
+        part = frame._of_places([place for place, label in enumerate(labels) if label in needed])
         simple = (
             not frame._proxied
             and len(set(keys)) == len(keys)

@@ -38,7 +38,7 @@ class Labels:
             return frame.decompress().loc[key]
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         every = isinstance(rows, slice) and rows == slice(None)
-        places = pd.Series(np.arange(len(frame._labels)), index=frame._labels).loc[columns]
+        places = pd.DataFrame([np.arange(len(frame._labels))], columns=frame._labels).loc[:, columns].iloc[0]
         with frame._backend.current():
             found = None if every else frame._row_numbers().loc[rows]
         if not isinstance(places, pd.Series):

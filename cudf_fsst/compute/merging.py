@@ -210,8 +210,8 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     first, second = left.columns, right.columns
     new = [name not in left.labels for name in right.labels]
     shared = any(label in first for label, own in zip(second, new, strict=True) if own)
-    suffixes = options.get("suffixes", ())
-    if not options.get("indicator") and how in _BOTH_SIDES and not shared and isinstance(suffixes, tuple):
+    plain = isinstance(options.get("suffixes", ()), tuple) and not (first.hasnans or second.hasnans)
+    if plain and not options.get("indicator") and how in _BOTH_SIDES and not shared:
         same = not any(new) and (first.dtype, first.name) == (second.dtype, second.name)
         return first if same else first.append(second[new])
     some = [left.rows(0, 0), right.rows(0, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..backend import Backend
@@ -22,8 +23,8 @@ class FrameSource(Protocol):
 
     def __contains__(self, label: object) -> bool: ...
 
-    def __getitem__(self, key: Any) -> Any:
-        """A column as a Series, or a frame of some columns."""
+    def _of_places(self, places: Sequence[int]) -> Any:
+        """A frame of some columns."""
 
     @property
     def columns(self) -> Any:
