@@ -18,6 +18,20 @@ store8, store16, store32, store64 = (Intrinsic(f"store{bits}") for bits in (8, 1
 #: ``memcpy(to, source, nbytes)``, ``memmove``; zero bits below the lowest one bit, 64 of 0; one bits.
 copy, move, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "trailing_zeros", "popcount"))
 
+#: ``place64(at, left, before, limits, base, out)``: where the symbols of up to 64 codes of `fsst` end, of which `left`
+#: are a tile's: to `out` 64 bytes, of each the place of its symbol's last byte, the low 8 bits of it. An escape stands
+#: for a byte, and the one behind it for none. `base` bytes are before them, and the code `before`; `limits` is the
+#: address of a table's `length_limits`. 64 bytes from `at` are read. Returns the bytes with them, or -1: an escape is
+#: behind an escape. ``count_below(at, value)``: how many of the 64 bytes at an address are below it. ``fill64(at)``:
+#: let them be 255. ``prefetch(at)``: have what is there on its way into the caches.
+place64, count_below, fill64, prefetch = map(Intrinsic, ("place64", "count_below", "fill64", "prefetch"))
+
+#: ``ends8(low, high, width, minimum, base, out)``: where 8 rows end, as int64 to `out`, and the last of these. Lengths
+#: less `minimum` are `width` bits each, four from the lowest bit of `low` on, and four of `high`; `base` is where the
+#: first row begins. ``within8(ends, least, most, out)``: to `out` a byte for each of 8 rows, 1 where it has at least
+#: `least` and at most `most` bytes; at the address `ends` is where the first row begins, then where the rows end.
+ends8, within8 = map(Intrinsic, ("ends8", "within8"))
+
 
 def address(array: npt.NDArray[Any]) -> int:
     """Address of a C-contiguous array's first byte."""

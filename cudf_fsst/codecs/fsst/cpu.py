@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ...workers import map_items
 from ..jit import njit
 from ..text import cpu_rows_kernels, plan
+from ..text.cpu_compare_kernels import CodeComparer
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
 from ..text.layout import TILE_BLOCK
@@ -85,10 +86,12 @@ def encoder(table: SymbolTable, level: str, tile_size: int) -> Callable[..., int
 
 
 def _symbols(table: SymbolTable) -> tuple[npt.NDArray[Any], ...]:
-    return table.decode_symbols, table.decode_lengths
+    return table.decode_symbols, table.decode_lengths, table.length_limits
 
 
-DECODER = decoder(kernels.decode_tile, _symbols, kernels.same)
+DECODER = decoder(
+    kernels.decode_tile, _symbols, CodeComparer(kernels.place_codes, kernels.mark_codes, kernels.same_codes)
+)
 
 
 def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
@@ -103,7 +106,7 @@ SEARCH: Search | None = Search(_lift, match_rows, rows.lift, cpu_rows_kernels.an
 
 def check_codes(segment: Segment) -> None:
     """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
-    layout, (_, lengths) = segment.layout, _symbols(segment.table)  # type: ignore[arg-type]
+    layout, (_, lengths, _) = segment.layout, _symbols(segment.table)  # type: ignore[arg-type]
     arguments = segment.codes, segment.section("tile_lengths"), lengths, layout.chars, layout.tile_size
     starts = segment.section("block_starts")
 
@@ -126,7 +129,7 @@ def _check_codes(
     last: int,
     position: int,
 ) -> tuple[int, int]:
-    """Codes of tiles `first` to ``last - 1``, from `position` on, against their bytes; their lengths were checked."""
+    """CodeComparer of tiles `first` to ``last - 1``, from `position` on, against their bytes; their lengths were checked."""
     for tile in range(first, last):
         end: Any = position + np.int64(tile_lengths[tile]) + 1
         expected = min(tile_size, chars - tile * tile_size)

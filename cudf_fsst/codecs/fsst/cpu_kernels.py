@@ -14,7 +14,7 @@ import numpy as np
 from ..jit import njit
 from ..text.cpu_search_kernels import entry_of
 from ..text.layout import TILE_BLOCK
-from ..unaligned import copy, load8, load64, store8, store16, store64, trailing_zeros
+from ..unaligned import copy, fill64, load8, load64, place64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
 
@@ -236,9 +236,9 @@ def encode_tiles_max(
 
 
 @njit()
-def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tuple[int, int]) -> bool:
+def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tuple[int, int, int]) -> bool:
     """Decode a tile that is not raw; see `text.cpu_decode.decoder`."""
-    symbols, symbol_lengths = table
+    symbols, symbol_lengths, _ = table
     stop = out + nbytes
     # A step of the fast loop consumes 8 codes and writes at most 64 bytes.
     while at + 8 <= end and out + 64 <= limit:
@@ -288,43 +288,50 @@ def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tup
 
 
 @njit()
-def same(at: int, end: int, skip: int, value: int, nbytes: int, table: tuple[int, int]) -> int:
-    """Compare characters of a tile that is not raw with a value; see `text.cpu_decode.decoder`."""
-    symbols, symbol_lengths = table
-    begin = np.int64(-1)  # which byte of the symbol at `at` the first character is
-    while at < end and begin < 0:
-        if at + 8 <= end:
-            window = load64(at)
-            inverse = ~window
-            if (inverse - _ONES) & window & _HIGH == np.uint64(0):
-                some = np.int64(0)
-                for _ in range(8):
-                    some += np.int64(load8(symbol_lengths + np.int64(window & np.uint64(0xFF))))
-                    window >>= np.uint64(8)
-                if some <= skip:
-                    skip -= some
-                    at += 8
-                    continue
-                # It is one of these: found without branches.
-                before, place, after = np.int64(0), np.int64(0), np.int64(0)
-                for i in range(7):
-                    after += np.int64(load8(symbol_lengths + np.int64(load8(at + i))))
-                    place += np.int64(after <= skip)
-                    before = after if after <= skip else before
-                begin = skip - before
-                at += place
-                break
-        stop = min(at + 8, end)
-        while at < stop:
-            code = np.int64(load8(at))
-            length = np.int64(load8(symbol_lengths + code))
-            if code == 255:
-                length = 1
-            if skip < length:
-                begin = skip
-                break
-            skip -= length
-            at += 2 if code == 255 else 1
+def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: tuple[int, int, int]) -> int:
+    """Where the symbols of a tile end that is not raw; see `text.cpu_compare_kernels.CodeComparer`."""
+    limits = table[2]
+    count = end - at
+    total, before = np.int64(0), np.int64(0)
+    source, done = at, 0
+    if at + (count + 63) // 64 * 64 > limit:  # read from where places go, each before it is written
+        copy(places, at, count)
+        source = places
+    while done < count:
+        last = np.int64(load8(source + done + 63))
+        total = place64(source + done, count - done, before, limits, total, places + done)
+        if total < 0:
+            return 0
+        before = last
+        done += 64
+    for i in range(done, 256, 64):
+        fill64(places + i)
+    dangling = load8(end - 1) == 255 and (count == 1 or load8(end - 2) != 255)
+    return done if total == nbytes and not dangling else -1
+
+
+@njit()
+def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: tuple[int, int, int]) -> None:
+    """Which codes may begin a value; see `text.cpu_compare_kernels.CodeComparer`."""
+    symbols, symbol_lengths, _ = table
+    word = load64(value)
+    for code in range(256):
+        length = np.int64(load8(symbol_lengths + code))
+        symbol = load64(symbols + 8 * code)
+        for have in range(1, length + 1):
+            some = min(have, nbytes)
+            different = (symbol >> np.uint64(8 * (length - have))) ^ word
+            if some == 0 or different << np.uint64(64 - 8 * some) == np.uint64(0):
+                at = out + 8 * (8 * code + have - 1)
+                store64(at, load64(at) | (yes if have >= nbytes else maybe))
+    at = out + 8 * 8 * 255
+    store64(at, load64(at) | maybe)
+
+
+@njit()
+def same_codes(at: int, end: int, have: int, value: int, nbytes: int, table: tuple[int, int, int]) -> int:
+    """Compare what codes stand for with a value; see `text.cpu_compare_kernels.CodeComparer`."""
+    symbols, symbol_lengths, _ = table
     done = np.int64(0)
     while at < end and done < nbytes:
         code = np.int64(load8(at))
@@ -335,14 +342,16 @@ def same(at: int, end: int, skip: int, value: int, nbytes: int, table: tuple[int
                 break
             word, length = np.uint64(load8(at)), 1
             at += 1
-        length = min(length - begin, nbytes - done)
+        if 0 < have < length:
+            word >>= np.uint64(8 * (length - have))
+            length = have
+        have = 0
+        length = min(length, nbytes - done)
         if length <= 0:
             break
-        different = (word >> np.uint64(8 * begin)) ^ load64(value + done)
-        if different << np.uint64(64 - 8 * length) != np.uint64(0):
+        if (word ^ load64(value + done)) << np.uint64(64 - 8 * length) != np.uint64(0):
             return -1
         done += length
-        begin = np.int64(0)
     return done
 
 

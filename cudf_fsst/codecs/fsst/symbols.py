@@ -213,6 +213,12 @@ class SymbolTable:
         return _read_only(array)
 
     @lazy
+    def length_limits(self) -> npt.NDArray[np.uint8]:
+        """The first code with a symbol of 3, 4, ... 8 bytes, or more, of 1, and without one; uint8[8]."""
+        ranks = [_length_rank(symbol) for symbol in self.symbols]
+        return _read_only(np.array([sum(rank < limit for rank in ranks) for limit in range(3, 11)], np.uint8))
+
+    @lazy
     def byte_codes(self) -> npt.NDArray[np.uint8]:
         """Byte -> code of the one-byte symbol, or 255; uint8[256]."""
         array = np.full(256, ESCAPE, np.uint8)

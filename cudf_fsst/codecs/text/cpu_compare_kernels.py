@@ -1,17 +1,30 @@
 """Numba kernels that compare rows of a segment with values, or their beginnings and ends: by lengths, then by bytes.
 
-Rows are looked at some row blocks at a time. Where few of them can be equal, by their lengths, those are decoded; else
-all are, to a room that stays in the CPU's cache.
+Rows are looked at some row blocks at a time, and tiles a few at a time, so that the CPU need not wait for one row to
+look at the next. Tiles of which a codec cannot tell where its codes' symbols end are decoded. So are rows that may be
+one of many values of their length, to a room that stays in the CPU's cache.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit import njit
-from ..unaligned import load8, load16, load32, load64, store8, store64, trailing_zeros
+from ..unaligned import (
+    count_below,
+    ends8,
+    load8,
+    load16,
+    load32,
+    load64,
+    prefetch,
+    store8,
+    store64,
+    trailing_zeros,
+    within8,
+)
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .row_lengths import unpack_ends
 
@@ -19,18 +32,17 @@ from .row_lengths import unpack_ends
 FINE, BAD_TILE, BAD_ROWS = range(3)
 #: Rows, a multiple of `ROW_BLOCK`, of which those that have a value's length are found at once.
 GROUP_ROWS = 16 * ROW_BLOCK
-#: Characters of all rows that are decoded at once, about.
-_TOGETHER_CHARS = 2**15
 #: Rows that are at least one character of so many are decoded with all between them.
 _DENSE = 4
 #: Values of a size, of a word at most, that rows are compared with one after another; of more it is halved.
 _IN_TURN = 8
-#: Rows that are one in more characters are first told by their first characters: finding a place in a tile takes as
-#: long as decoding so many.
-_FEW_CHARS = 160
+# Bits of a row's length up to which four are unpacked from a word.
+_FOUR_WIDTH = 15
 
-# Bits of a row's length up to which eight, or four, are unpacked from one word.
-_EIGHT_WIDTH, _FOUR_WIDTH = 8, 15
+
+@njit(inline="always")
+def _number(at: int) -> Any:
+    return np.int64(load64(at))
 
 
 @njit()
@@ -38,7 +50,7 @@ def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
     """Where a row block's rows begin and end: an int64 more than there are `number`; False where it is damaged.
 
     `ends` is the address of room for `ROW_BLOCK` and one. Lengths of a usual width are taken from words together, by
-    shifts that do not depend on each other: `unpack_ends` takes 1.4 ns a row, this 0.6.
+    shifts that do not depend on each other: `unpack_ends` takes 1.4 ns a row, this 0.2.
     """
     row_starts, row_minima, row_words, row_bits, bits_words, _, chars = rows
     start = np.int64(load64(row_starts + 8 * block))
@@ -53,27 +65,24 @@ def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
         first = block * ROW_BLOCK
         return unpack_ends(*rows, first, first + number, 0, ends + 8, 8) == stop
     minimum, source = np.uint64(load32(row_minima + 4 * block)), row_bits + 4 * word
-    mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-    bits, at = np.uint64(width), ends + 8
-    if width <= _EIGHT_WIDTH:
-        for i in range(ROW_BLOCK // 8):
-            some = load64(source + i * width)
-            for j in range(8):
-                store64(at + 8 * j, minimum + ((some >> (bits * np.uint64(j))) & mask))
-            at += 64
-    else:
-        for i in range(ROW_BLOCK // 4):
-            bit = 4 * i * width
-            some = load64(source + (bit >> 3)) >> np.uint64(bit & 7)
-            for j in range(4):
-                store64(at + 8 * j, minimum + ((some >> (bits * np.uint64(j))) & mask))
-            at += 32
     # No length is negative, and their sum is small: if it is right, so is every one before.
-    end = np.uint64(start)
-    for i in range(number):
-        end += load64(ends + 8 * i + 8)
-        store64(ends + 8 * i + 8, end)
-    return np.int64(end) == stop
+    end, bits = np.uint64(start), np.uint64(width)
+    for i in range((number + 7) // 8):
+        low = load64(source + i * width)
+        high = load64(source + i * width + (width >> 1)) >> np.uint64(4 * (width & 1))
+        end = ends8(low, high, bits, minimum, end, ends + 8 + 64 * i)
+    return np.int64(load64(ends + 8 * number)) == stop
+
+
+@njit()
+def sizes_within(ends: int, number: int, least: int, most: int, out: int) -> None:
+    """Tell of rows whether they have at least `least` and at most `most` bytes, a byte each."""
+    full = number // 8 * 8
+    for row in range(0, full, 8):
+        within8(ends + 8 * row, least, most, out + row)
+    for row in range(full, number):
+        size = _number(ends + 8 * row + 8) - _number(ends + 8 * row)
+        store8(out + row, np.uint8(least <= size <= most))
 
 
 @njit(inline="always")
@@ -86,19 +95,7 @@ def tile_length(lengths: int, tile_size: int, tile: int) -> Any:
 
 @njit()
 def _same(row: int, value: int, nbytes: int) -> bool:
-    """Whether bytes are the same. Eight bytes from any of them can be read."""
-    while nbytes >= 8:
-        if load64(row) != load64(value):
-            return False
-        row += 8
-        value += 8
-        nbytes -= 8
-    return ((load64(row) ^ load64(value)) & _low(nbytes)) == np.uint64(0)
-
-
-@njit()
-def same_bytes(row: int, value: int, nbytes: int) -> bool:
-    """As `_same`, where no byte behind the first ones can be read."""
+    """Whether bytes are the same. Eight bytes from any of the value can be read, and none behind the others."""
     while nbytes >= 8:
         if load64(row) != load64(value):
             return False
@@ -115,31 +112,6 @@ def same_bytes(row: int, value: int, nbytes: int) -> bool:
 def _low(nbytes: int) -> Any:
     """The bits of the first bytes of a word, fewer than eight."""
     return (np.uint64(1) << np.uint64(8 * nbytes)) - np.uint64(1)
-
-
-@njit()
-def _find_edges(
-    ends: int, number: int, chars: int, first: int, first_nbytes: int, last: int, last_nbytes: int, least: int, out: int
-) -> None:
-    """Tell of rows that are decoded whether they begin and end with two values; `chars`: where character 0 would be."""
-    first_word, last_word = load64(first), load64(last)
-    first_mask = _low(first_nbytes) if first_nbytes < 8 else ~np.uint64(0)
-    last_mask = _low(last_nbytes) if last_nbytes < 8 else ~np.uint64(0)
-    first_word &= first_mask
-    last_word &= last_mask
-    long = first_nbytes > 8 or last_nbytes > 8
-    start = np.int64(load64(ends))
-    for row in range(number):
-        end = np.int64(load64(ends + 8 * row + 8))
-        at = max(end - last_nbytes, start)
-        # Without a branch: which rows count is not foreseen.
-        fits = (load64(chars + start) & first_mask) == first_word
-        fits &= (load64(chars + at) & last_mask) == last_word
-        fits &= end - start >= least
-        if long and fits:
-            fits = _same(chars + start, first, first_nbytes) and _same(chars + at, last, last_nbytes)
-        store8(out + row, np.uint8(fits))
-        start = end
 
 
 @njit()
@@ -171,8 +143,7 @@ def _of_size(
     ends: int, number: int, row: int, size: int, found: Any, starts: Any, sizes: Any, flags: int, count: int
 ) -> int:
     """As `_of_sizes` of one size, which few rows have; `flags`: room for a byte a row, and eight more."""
-    for i in range(number):
-        store8(flags + i, np.uint8(load64(ends + 8 * i + 8) - load64(ends + 8 * i) == np.uint64(size)))
+    sizes_within(ends, number, size, size, flags)
     store64(flags + number, np.uint64(0))
     for i in range(0, number, 8):
         some = load64(flags + i)
@@ -237,22 +208,371 @@ def _find_values(
                 low = middle + 1
 
 
+class CodeComparer(NamedTuple):
+    """How characters of a tile of at most 256 bytes are compared without decoding it, by compiled functions.
+
+    Attributes
+    ----------
+    place
+        ``place(at, end, limit, nbytes, places, table) -> int``: where the symbols of the codes at addresses `at` to
+        `end` end, of a tile of `nbytes` bytes that is not raw. To `places` go 256 bytes, for each code the place of its
+        symbol's last byte in the tile; behind them what is not less than the last one. Returns how many of them count,
+        a multiple of 64; 0: the codec cannot tell; -1: the codes are damaged. It reads nothing from `limit` on.
+    mark
+        ``mark(value, nbytes, yes, maybe, out, table)``: which codes may begin a value. `out` is the address of a word
+        for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
+        the bits `yes` are set, and where they begin it, `maybe`.
+    same
+        ``same(at, end, have, value, nbytes, table) -> int``: how many characters of codes, from the last `have` bytes
+        of the first one's symbol on, are those of a value, or -1: some are others. Fewer than `nbytes` where the codes
+        end, or the codec cannot tell. `have` is 0: the whole symbol. Up to eight bytes from any of the value are read.
+    """
+
+    place: Any
+    mark: Any
+    same: Any
+
+
 @njit()
-def same_unknown(at: int, end: int, skip: int, value: int, nbytes: int, table: Any) -> int:
-    """What `comparers` takes of a codec that cannot compare characters of a tile without decoding it."""
+def _place_none(at: int, end: int, limit: int, nbytes: int, places: int, table: Any) -> int:
     return 0
 
 
-def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]:
+@njit()
+def _mark_none(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: Any) -> None:
+    return
+
+
+@njit()
+def _same_none(at: int, end: int, have: int, value: int, nbytes: int, table: Any) -> int:
+    return 0
+
+
+#: Of a codec whose tiles are decoded to be compared.
+NO_CODES = CodeComparer(_place_none, _mark_none, _same_none)
+
+#: Tiles that are open at the same time, one in each slot.
+SLOTS = 8
+#: Words of what `CodeComparer.mark` writes, and more before and behind them, for places of damaged tiles.
+MARKS = 256 + 256 * 8 + 256
+_BEFORE = 8 * 256
+#: What is added to how many places count, where a tile has characters.
+WITH_CHARS = 1024
+# Of each slot, by place in a word: where the tile's codes begin and end, and where its characters are, or 0.
+_SLOT_NBYTES = 32
+_AT, _END, _CHARS = 0, 8, 16
+# Behind the slots: the first tile behind the last one, and where its codes begin; then places of each slot's codes,
+# and room for a tile and 64 bytes.
+_FOLLOWING = SLOTS * _SLOT_NBYTES
+_POSITION = _FOLLOWING + 8
+_PLACES = _FOLLOWING + 64
+_ROOMS = _PLACES + SLOTS * 256
+
+
+def scratch_nbytes(tile_size: int) -> int:
+    """Bytes that what `comparers` makes needs to look at tiles."""
+    return 64 + _ROOMS + (SLOTS + 1) * (tile_size + 64)
+
+
+@njit()
+def _begun(scratch: Any) -> Any:
+    """The address of scratch in which no tile is open: places lie in cache lines of their own."""
+    at = (np.int64(scratch.ctypes.data) + 63) & ~63
+    store64(at + _FOLLOWING, np.uint64(1 << 62))
+    return at
+
+
+@njit(inline="always")
+def code_at(places: int, begin: int, wide: int) -> Any:
+    """Which code's symbol has the byte at place `begin` of a tile; `wide`: how many places count."""
+    number = count_below(places, begin) + count_below(places + 64, begin)
+    if wide > 128:
+        number += count_below(places + 128, begin) + count_below(places + 192, begin)
+    return number
+
+
+@njit()
+def _fetch(tiles: Any, starts: Any, sizes: Any, count: int) -> None:
+    """Have the codes of all tiles in which rows begin on their way before the first is looked at."""
+    codes, _, block_starts, lengths, _, tile_size = tiles
+    shift = trailing_zeros(np.uint64(tile_size))
+    following, position = np.int64(0), np.int64(-1)
+    for i in range(count):
+        tile = starts[i] >> shift
+        if sizes[i] == 0 or (tile < following and position >= 0):
+            continue
+        block = tile // TILE_BLOCK
+        if position < 0 or block != following // TILE_BLOCK:
+            following, position = block * TILE_BLOCK, _number(block_starts + 8 * block)
+        while following < tile:
+            position += tile_length(lengths, tile_size, following)
+            following += 1
+        for line in range(0, tile_length(lengths, tile_size, tile), 64):
+            prefetch(codes + position + line)
+
+
+# What looks at rows of open tiles takes where rows begin, or end, what is to be taken from that for a place in these
+# tiles, the first row, behind the last one, and where the tiles end; then a tile's size, how many places count, and the
+# address of marks. Of the rows with a 1 it leaves 1 to those that have a value there, and 2 to those that may have it.
+# It returns the first row that begins behind the tiles.
+
+
+@njit()
+def _look_at_places(
+    ends: int,
+    less: int,
+    row: int,
+    number: int,
+    stop: int,
+    tile_size: int,
+    wide: int,
+    marks: int,
+    scratch: int,
+    out: int,
+) -> int:
+    """Look at rows, all of whose tiles have places."""
+    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
+    while row < number:
+        begin = _number(ends + 8 * row) - less
+        if begin >= stop:
+            break
+        slot = begin >> shift
+        begin &= inside
+        places = scratch + _PLACES + 256 * slot
+        which = code_at(places, begin, wide)
+        code = np.int64(load8(_number(scratch + _AT + _SLOT_NBYTES * slot) + which))
+        have = np.int64(load8(places + which)) - begin
+        says = load64(marks + 64 * code + 8 * have) & (np.uint64(0) - np.uint64(load8(out + row)))
+        store8(out + row, np.uint8(says))
+        row += 1
+    return row
+
+
+@njit()
+def look_at_chars(
+    ends: int,
+    less: int,
+    row: int,
+    number: int,
+    stop: int,
+    tile_size: int,
+    wide: int,
+    word: Any,
+    nbytes: int,
+    marks: int,
+    scratch: int,
+    out: int,
+) -> int:
+    """Look at rows, some of whose tiles have characters; `word`: the first bytes of the value."""
+    shift = trailing_zeros(np.uint64(tile_size))
+    while row < number:
+        begin = _number(ends + 8 * row) - less
+        if begin >= stop:
+            break
+        slot = begin >> shift
+        there: Any = min(min(stop - begin, tile_size - (begin & (tile_size - 1))), 8)
+        begin &= tile_size - 1
+        chars = _number(scratch + _CHARS + _SLOT_NBYTES * slot)
+        says = np.uint64(0)
+        if chars:
+            some = min(there, nbytes)
+            if (load64(chars + begin) ^ word) << np.uint64((64 - 8 * some) & 63) == np.uint64(0):
+                says = np.uint64(1 if some == nbytes else 2)
+        else:
+            places = scratch + _PLACES + 256 * slot
+            which = code_at(places, begin, wide)
+            code = np.int64(load8(_number(scratch + _AT + _SLOT_NBYTES * slot) + which))
+            says = load64(marks + 64 * code + 8 * (np.int64(load8(places + which)) - begin))
+        store8(out + row, np.uint8(says & (np.uint64(0) - np.uint64(load8(out + row)))))
+        row += 1
+    return row
+
+
+def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
     """Functions that compare rows of segments of a codec: with a beginning and an end, and with values.
 
     Parameters
     ----------
+    decode_any
+        What decodes a tile of any kind, as `cpu_decode.decoder` takes that of one that is not raw.
     decode_chars, decode_rows
         As `cpu_decode.Decoder` has them.
-    same
-        As `cpu_decode.decoder` takes it.
+    codes_of
+        What the codec can do.
     """
+    place, mark, same = codes_of
+
+    @njit()
+    def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, scratch: int) -> int:
+        """Look at tiles `first` to ``last - 1``, in slots from `slot` on.
+
+        Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
+        ``-1 - tile`` of one that is damaged.
+        """
+        codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
+        following, position = _number(scratch + _FOLLOWING), _number(scratch + _POSITION)
+        if first < following or first // TILE_BLOCK != following // TILE_BLOCK:
+            following = first // TILE_BLOCK * TILE_BLOCK
+            position = _number(block_starts + 8 * (first // TILE_BLOCK))
+            if position < 0 or position > codes_nbytes:
+                return -1 - first
+        while following < first:
+            length = tile_length(lengths, tile_size, following)
+            if length > tile_size or length > codes_nbytes - position:
+                return -1 - first
+            position += length
+            following += 1
+        wide: Any = np.int64(0)
+        with_chars: Any = np.int64(0)
+        limit = codes + codes_nbytes
+        for tile in range(first, last):
+            if tile % TILE_BLOCK == 0 and position != _number(block_starts + 8 * (tile // TILE_BLOCK)):
+                return -1 - tile
+            nbytes = min(tile_size, chars - tile * tile_size)
+            length = tile_length(lengths, tile_size, tile)
+            if length > nbytes or length > codes_nbytes - position:
+                return -1 - tile
+            at = codes + position
+            position += length
+            here = scratch + _SLOT_NBYTES * (slot + tile - first)
+            store64(here + _AT, np.uint64(at))
+            store64(here + _END, np.uint64(at + length))
+            store64(here + _CHARS, np.uint64(0))
+            found: Any = np.int64(0)
+            if length < nbytes and tile_size <= 256:
+                to = scratch + _PLACES + 256 * (slot + tile - first)
+                found = place(at, at + length, limit, nbytes, to, table)
+                if found < 0:
+                    return -1 - tile
+                wide = max(wide, found)
+            if found == 0:
+                to = at
+                if length < nbytes or at + nbytes + 8 > limit:
+                    room = tile_size + 64
+                    to = scratch + _ROOMS + (slot + tile - first) * room
+                    if not decode_any(at, at + length, to, nbytes, to + room, table):
+                        return -1 - tile
+                store64(here + _CHARS, np.uint64(to))
+                with_chars = WITH_CHARS
+        if last % TILE_BLOCK == 0 or last * tile_size >= chars:
+            block = (last + TILE_BLOCK - 1) // TILE_BLOCK
+            if position != _number(block_starts + 8 * block):
+                return -last
+        store64(scratch + _FOLLOWING, np.uint64(last))
+        store64(scratch + _POSITION, np.uint64(position))
+        return wide + with_chars
+
+    @njit()
+    def goes_on(tiles: Any, table: Any, tile: int, position: int, value: int, nbytes: int, scratch: int) -> int:
+        """Whether characters from the beginning of a tile on are a value's: 1, 0, or ``-1 - tile`` of a damaged one.
+
+        `position`: where the codes of this tile begin.
+        """
+        codes, codes_nbytes, _, lengths, chars, tile_size = tiles
+        while nbytes > 0:
+            if tile * tile_size >= chars:
+                return 0
+            there = min(tile_size, chars - tile * tile_size)
+            length = tile_length(lengths, tile_size, tile)
+            if length > there or length > codes_nbytes - position:
+                return -1 - tile
+            at, some = codes + position, min(there, nbytes)
+            alike: Any = np.int64(0)
+            if length < there:
+                alike = same(at, at + length, 0, value, some, table)
+            else:
+                alike = some if _same(at, value, some) else -1
+            if 0 <= alike < some:
+                room = tile_size + 64
+                to = scratch + _ROOMS + SLOTS * room
+                if not decode_any(at, at + length, to, there, to + room, table):
+                    return -1 - tile
+                alike = some if _same(to, value, some) else -1
+            if alike < 0:
+                return 0
+            value += some
+            nbytes -= some
+            position += length
+            tile += 1
+        return 1
+
+    @njit()
+    def is_at(
+        tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
+    ) -> int:
+        """As `goes_on`, from place `begin` of a tile that is open."""
+        here = scratch + _SLOT_NBYTES * slot
+        chars, at, end = _number(here + _CHARS), _number(here + _AT), _number(here + _END)
+        alike: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)
+        if chars:
+            if not _same(chars + begin, value, alike):
+                return 0
+        else:
+            places = scratch + _PLACES + 256 * slot
+            which = code_at(places, begin, wide)
+            have = np.int64(load8(places + which)) + 1 - begin
+            alike = same(at + which, end, have, value, nbytes, table)
+            if alike < 0:
+                return 0
+        if alike == nbytes:
+            return 1
+        return goes_on(tiles, table, tile + 1, end - tiles[0], value + alike, nbytes - alike, scratch)
+
+    @njit()
+    def find_edge(
+        tiles: Any,
+        table: Any,
+        ends: int,
+        number: int,
+        back: int,
+        value: int,
+        nbytes: int,
+        marks: int,
+        scratch: int,
+        out: int,
+    ) -> int:
+        """Of the rows with a 1 leave it those that have a value `back` bytes before their end, or at their beginning.
+
+        Returns -1, or a damaged tile. `back` is 0 for beginnings.
+        """
+        tile_size, chars_end = tiles[5], tiles[4]
+        shift = trailing_zeros(np.uint64(tile_size))
+        word = load64(value)
+        at_once = SLOTS if _number(ends + 8 * number) - _number(ends) <= number * tile_size else 1
+        if back:
+            ends += 8
+        row = 0
+        while row < number:
+            begin: Any = _number(ends + 8 * row) - back
+            if begin < 0:
+                row += 1  # too short a row, as all are that are left behind here
+                continue
+            if begin >= chars_end:
+                return -1
+            first = begin >> shift
+            last = min(first + at_once, (min(_number(ends + 8 * number - 8), chars_end - 1) >> shift) + 1)
+            last = max(last, first + 1)
+            wide: Any = open_tiles(tiles, table, first, last, 0, scratch)
+            if wide < 0:
+                return -1 - wide
+            base = first << shift
+            stop = min((last - first) << shift, chars_end - base)
+            begun = row
+            look = ends, back + base, row, number, stop, tile_size
+            if wide < WITH_CHARS:
+                row = _look_at_places(*look, wide, marks, scratch, out)
+            else:
+                row = look_at_chars(*look, wide, word, nbytes, marks, scratch, out)
+            for unsure in range(begun, row):
+                if load8(out + unsure) == 2:
+                    begin = _number(ends + 8 * unsure) - back - base
+                    slot = begin >> shift
+                    begin &= tile_size - 1
+                    says = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
+                    if says < 0:
+                        return -1 - says
+                    store8(out + unsure, np.uint8(says))
+        return -1
 
     @njit()
     def keep(
@@ -264,87 +584,83 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         count: int,
         wanted: Any,
         values: Any,
-        places: Any,
+        marks: int,
+        slots: int,
+        scratch: int,
         out: int,
-    ) -> int:
-        """Compare the rows noted as far as they lie in one tile; those that may go on are noted, how many they are.
+    ) -> tuple[int, int]:
+        """Compare the rows noted; those that are to be decoded stay noted, how many they are, and -1 or a bad tile.
 
-        Rows of damaged tiles are noted, too. `places`: room for where the codes of each row's tile begin and end.
+        `slots`: address of room for a byte for each row.
         """
-        codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
         value_sizes, firsts, words, word_starts = values
         words_at = np.int64(words.ctypes.data)
-        shift = trailing_zeros(np.uint64(tile_size))
-        following, position = -1, np.int64(0)  # the codes of this tile begin there
-        begin = np.int64(0)
-        touched = np.int64(0)
-        for i in range(count):
-            tile = starts[i] >> shift
-            block = tile // TILE_BLOCK
-            if sizes[i] > 0 and (tile >= following or block != following // TILE_BLOCK):
-                if following < 0 or block != following // TILE_BLOCK:
-                    following = block * TILE_BLOCK
-                    position = np.int64(load64(block_starts + 8 * block))
-                while following <= tile:
-                    begin = position
-                    position += tile_length(lengths, tile_size, following)
-                    following += 1
-            places[i, 0], places[i, 1] = begin, position
-            # The codes of all these tiles are on their way before the first are looked at.
-            if 0 <= begin < position <= codes_nbytes:
-                touched += np.int64(load8(codes + begin)) + np.int64(load8(codes + position - 1))
-        places[count, 0] = touched
-        kept: Any = 0
-        for i in range(count):
-            start, size = starts[i], sizes[i]
-            group = _group(size, wanted, value_sizes)
-            if group < 0:
-                continue
-            begin, position = places[i, 0], places[i, 1]
-            goes_on = True
-            if size > 0 and 0 <= begin < position <= codes_nbytes:
-                goes_on = False
-                tile = start >> shift
-                nbytes, skip = min(tile_size, chars - (tile << shift)), start - (tile << shift)
-                at = codes + begin
-                for one in range(firsts[group], firsts[group + 1]):
-                    value = words_at + 8 * word_starts[one]
-                    if position - begin == nbytes:
-                        alike = min(size, nbytes - skip)
-                        if not same_bytes(at + skip, value, alike):
-                            alike = -1
-                    else:
-                        alike = same(at, codes + position, skip, value, size, table)
-                    if alike == size:
-                        store8(out + found[i], np.uint8(1))
-                        goes_on = False
+        shift = trailing_zeros(np.uint64(tiles[5]))
+        inside: Any = tiles[5] - 1
+        left: Any = 0
+        i = 0
+        while i < count:
+            # Open tiles, as many as there are slots; then look at the rows that begin in them.
+            slot, tile, wide = np.int64(-1), np.int64(-1), np.int64(0)
+            stop = i
+            while stop < count:
+                if sizes[stop] > 0 and starts[stop] >> shift != tile:
+                    if slot == SLOTS - 1:
                         break
-                    goes_on = goes_on or alike >= 0
-            found[kept] = found[i]
-            starts[kept] = start
-            sizes[kept] = size
-            kept += np.int64(goes_on)
-        return kept
+                    tile = starts[stop] >> shift
+                    slot += 1
+                    opened = open_tiles(tiles, table, tile, tile + 1, slot, scratch)
+                    if opened < 0:
+                        return 0, -1 - opened
+                    wide = opened if opened > wide else wide
+                store8(slots + stop, np.uint8(slot if slot > 0 else 0))
+                stop += 1
+            some: Any = left  # rows that may be a value
+            for one in range(i, stop):
+                size, start = sizes[one], starts[one]
+                group = _group(size, wanted, value_sizes)
+                begin = start & inside
+                slot = np.int64(load8(slots + one))
+                here = scratch + _SLOT_NBYTES * slot
+                chars = _number(here + _CHARS)
+                bits = ~np.uint64(0)
+                if size == 0:
+                    store8(out + found[one], np.uint8(group >= 0))
+                    bits = np.uint64(0)
+                elif chars:
+                    bits = load64(marks - _BEFORE + 8 * MARKS + 8 * np.int64(load8(chars + begin)))
+                else:
+                    places = scratch + _PLACES + 256 * slot
+                    which = code_at(places, begin, wide)
+                    code = np.int64(load8(_number(here + _AT) + which))
+                    have = np.int64(load8(places + which)) + 1 - begin
+                    bits = load64(marks + 8 * (8 * code + have - 1))
+                found[some], starts[some], sizes[some] = found[one], start, size
+                store8(slots + some, np.uint8(slot))
+                some += np.int64(group >= 0) & np.int64((bits >> np.uint64(group & 63)) & np.uint64(1))
+            for one in range(left, some):
+                size, start = sizes[one], starts[one]
+                group = _group(size, wanted, value_sizes)
+                low, high = firsts[group], firsts[group + 1]
+                if high - low > _IN_TURN:
+                    found[left], starts[left], sizes[left] = found[one], start, size
+                    left += 1
+                    continue
+                slot = np.int64(load8(slots + one))
+                for which in range(low, high):
+                    value = words_at + 8 * word_starts[which]
+                    says = is_at(tiles, table, start >> shift, slot, start & inside, wide, value, size, scratch)
+                    if says < 0:
+                        return 0, -1 - says
+                    if says:
+                        store8(out + found[one], np.uint8(1))
+                        break
+            i = stop
+        return left, -1
 
     @njit()
     def decode_room(tiles: Any, table: Any, begin: int, end: int, room: Any, scratch: Any) -> int:
         return decode_chars(*tiles, begin, end, np.int64(room.ctypes.data), np.int64(scratch.ctypes.data), table)
-
-    @njit()
-    def long_is(
-        tiles: Any, table: Any, begin: int, value: int, nbytes: int, room: Any, scratch: Any
-    ) -> tuple[bool, int]:
-        """Whether characters from `begin` on are a value's, decoded some at a time; and -1, or a damaged tile."""
-        done = 0
-        while done < nbytes:
-            some: Any = min(nbytes - done, room.size - 8 if done else 64)
-            bad = decode_room(tiles, table, begin + done, begin + done + some, room, scratch)
-            if bad >= 0:
-                return False, bad
-            if not _same(np.int64(room.ctypes.data), value + done, some):
-                return False, -1
-            done += some
-        return True, -1
 
     @njit()
     def compare_edges(
@@ -359,7 +675,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         last_nbytes: int,
         least: int,
         ends: Any,
-        room: Any,
+        marks: Any,
         scratch: Any,
         out: int,
     ) -> tuple[int, int]:
@@ -374,10 +690,10 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         least
             Bytes that a row has at least, as many as the two values.
         ends : ndarray of int64, (GROUP_ROWS + 1,)
-        room : ndarray of uint8, (72 or more,)
-            Of row blocks with more characters rows are decoded one by one, as far as they are compared.
+        marks : ndarray of uint64, (2, MARKS)
+            Zeros.
         scratch : ndarray of uint8
-            For a tile and 64 bytes.
+            `scratch_nbytes`.
         out
             Address of the answers, a byte each.
 
@@ -386,37 +702,28 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         tuple of int
             What was found wrong, and the number of the tile or row block.
         """
-        room_at, ends_at = np.int64(room.ctypes.data), np.int64(ends.ctypes.data)
+        ends_at, scratch_at = np.int64(ends.ctypes.data), _begun(scratch)
+        marks_at = np.int64(marks.ctypes.data) + _BEFORE
+        mark(first, first_nbytes, np.uint64(1), np.uint64(2), marks_at, table)
+        mark(last, last_nbytes, np.uint64(1), np.uint64(2), marks_at + 8 * MARKS, table)
         block = first_block
         while block < last_block:
             number = 0
             while block < last_block and number + ROW_BLOCK <= GROUP_ROWS:
-                if number and np.int64(load64(rows[0] + 8 * block + 8)) - ends[0] > _TOGETHER_CHARS:
-                    break
                 some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
                 if not row_ends(rows, block, some, ends_at + 8 * number):
                     return BAD_ROWS, block
                 number += some
                 block += 1
-            begin, end = ends[0], ends[number]
-            if end - begin <= room.size - 8:
-                bad = decode_room(tiles, table, begin, end, room, scratch)
-                if bad >= 0:
-                    return BAD_TILE, bad
-                _find_edges(ends_at, number, room_at - begin, first, first_nbytes, last, last_nbytes, least, out)
-            else:
-                for row in range(number):
-                    fits = ends[row + 1] - ends[row] >= least
-                    if fits:
-                        fits, bad = long_is(tiles, table, ends[row], first, first_nbytes, room, scratch)
-                        if bad >= 0:
-                            return BAD_TILE, bad
-                    if fits:
-                        at = ends[row + 1] - last_nbytes
-                        fits, bad = long_is(tiles, table, at, last, last_nbytes, room, scratch)
-                        if bad >= 0:
-                            return BAD_TILE, bad
-                    store8(out + row, np.uint8(fits))
+            sizes_within(ends_at, number, least, 1 << 62, out)
+            for value, nbytes, back, some_marks in (
+                (first, first_nbytes, 0, marks_at),
+                (last, last_nbytes, last_nbytes, marks_at + 8 * MARKS),
+            ):
+                if nbytes:
+                    bad = find_edge(tiles, table, ends_at, number, back, value, nbytes, some_marks, scratch_at, out)
+                    if bad >= 0:
+                        return BAD_TILE, bad
             out += number
         return FINE, 0
 
@@ -434,6 +741,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         starts: Any,
         sizes: Any,
         offsets: Any,
+        marks: Any,
         room: Any,
         scratch: Any,
         out: int,
@@ -452,6 +760,8 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
             little-endian words, the last one filled up with zeros: those of a size ascend. Where each value's begin.
         ends : ndarray of int64, (ROW_BLOCK + 1,)
         found, starts, sizes, offsets : ndarray of int64, (GROUP_ROWS + 1,)
+        marks : ndarray of uint64, (MARKS + 256,)
+            Zeros; then for each byte a bit for each of the values' sizes, in turn: whether a value begins with it.
         room : ndarray of uint8
             For the longest value, or more, and 8.
         out
@@ -465,10 +775,17 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
         room_at, ends_at = np.int64(room.ctypes.data), np.int64(ends.ctypes.data)
         least, most = values[0][0], values[0][-1]
         sizes_of = least, most, wanted
-        places = np.empty((GROUP_ROWS + 1, 2), np.int64)
+        scratch_at = _begun(scratch)
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
         flags_at = np.int64(flags.ctypes.data)
         none = offsets[:0]
+        slots = np.empty(GROUP_ROWS + 1, np.uint8)
+        marks_at, slots_at = np.int64(marks.ctypes.data) + _BEFORE, np.int64(slots.ctypes.data)
+        words_at = np.int64(values[2].ctypes.data)
+        for group in range(values[0].size):
+            bit = np.uint64(1) << np.uint64(group & 63)
+            for one in range(values[1][group], values[1][group + 1]):
+                mark(words_at + 8 * values[3][one], values[0][group], bit, bit, marks_at, table)
         block = first_block
         while block < last_block:
             count = 0
@@ -483,9 +800,12 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
                     count = _of_sizes(ends_at, some, number, sizes_of, found, starts, sizes, count)
                 number += some
                 block += 1
-            few = count > 0 and starts[count - 1] - starts[0] > _FEW_CHARS * count
-            if few:
-                count = keep(tiles, table, starts, sizes, found, count, wanted, values, places, out)
+            _fetch(tiles, starts, sizes, count)
+            count, bad = keep(
+                tiles, table, starts, sizes, found, count, wanted, values, marks_at, slots_at, scratch_at, out
+            )
+            if bad >= 0:
+                return BAD_TILE, bad
             begin = 0
             while begin < count:
                 end, nbytes = begin, np.int64(0)
@@ -495,7 +815,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
                     end += 1
                     offsets[end - begin] = nbytes
                 lowest, highest = starts[begin], starts[end - 1] + sizes[end - 1]
-                if (not few or highest - lowest <= _DENSE * nbytes) and highest - lowest <= room.size - 8:
+                if highest - lowest <= _DENSE * nbytes and highest - lowest <= room.size - 8:
                     bad = decode_room(tiles, table, lowest, highest, room, scratch)
                     if bad >= 0:
                         return BAD_TILE, bad
@@ -508,7 +828,7 @@ def comparers(decode_chars: Any, decode_rows: Any, same: Any) -> tuple[Any, Any]
                         offsets,
                         nbytes + 1,
                         room_at,
-                        np.int64(scratch.ctypes.data),
+                        scratch_at,
                         table,
                     )
                     if bad >= 0:

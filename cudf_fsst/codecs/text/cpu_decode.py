@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import address, copy, load8, load16, load64, trailing_zeros
-from .cpu_compare_kernels import comparers, same_unknown
+from .cpu_compare_kernels import NO_CODES, CodeComparer, comparers
 from .layout import TILE_BLOCK
 
 
@@ -41,7 +41,7 @@ class Decoder(NamedTuple):
 
 
 def decoder(
-    decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]], same: Any = same_unknown
+    decode_tile: Any, arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]], codes_of: CodeComparer = NO_CODES
 ) -> Decoder:
     """Make a decoder of a codec of text.
 
@@ -54,11 +54,8 @@ def decoder(
         `table` is a tuple of addresses. Raw tiles are copied by others.
     arrays
         What `table` has the addresses of, given a table.
-    same
-        What `njit` made of ``same(at, end, skip, value, nbytes, table) -> int``: how many characters of a tile, from
-        character `skip` on, are those of a value at an address, or -1: some are others. Fewer than `nbytes`, where the
-        tile ends, the codes are damaged, or the codec cannot tell. It reads nothing outside the codes, and up to eight
-        bytes from any of the value.
+    codes_of
+        What compares codes that are not decoded.
     """
 
     @njit()
@@ -257,4 +254,4 @@ def decoder(
                 where += wanted
         return -1
 
-    return Decoder(decode_chars, decode_rows, *comparers(decode_chars, decode_rows, same), arrays)
+    return Decoder(decode_chars, decode_rows, *comparers(decode_any, decode_chars, decode_rows, codes_of), arrays)
