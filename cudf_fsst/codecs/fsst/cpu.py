@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...workers import map_items
 from ..jit import njit
-from ..text import cpu_rows_kernels, plan
+from ..text import plan
 from ..text.cpu_compare_kernels import CodeComparer
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
@@ -20,7 +20,7 @@ from ..text.segment import Segment
 from ..unaligned import address
 from ..work import cut
 from . import cpu_kernels as kernels
-from . import rows
+from . import cpu_rows_kernels as rows
 from .automaton import automaton
 from .symbols import SymbolTable
 from .train import train_table
@@ -101,7 +101,7 @@ def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
     return entries
 
 
-SEARCH: Search | None = Search(_lift, match_rows, rows.lift, cpu_rows_kernels.answer)
+SEARCH: Search | None = Search(_lift, match_rows, rows.lift_turns, rows.answer)
 
 
 def check_codes(segment: Segment) -> None:
@@ -129,7 +129,7 @@ def _check_codes(
     last: int,
     position: int,
 ) -> tuple[int, int]:
-    """CodeComparer of tiles `first` to ``last - 1``, from `position` on, against their bytes; their lengths were checked."""
+    """Codes of tiles `first` to ``last - 1``, from `position` on, against their bytes; their lengths were checked."""
     for tile in range(first, last):
         end: Any = position + np.int64(tile_lengths[tile]) + 1
         expected = min(tile_size, chars - tile * tile_size)

@@ -1,7 +1,7 @@
 """Which rows of a column of text on the host are equal to values, or begin and end with them, in threads.
 
-A codec may find in its codes where a row begins, without decoding them (`cpu_compare_kernels.CodeComparer`). The first code
-then refuses most rows. Rows that can be equal by their lengths are looked at, and for beginnings and ends all are.
+A codec may find in its codes where a row begins, without decoding them (`cpu_compare_kernels.CodeComparer`). The first
+code then refuses most rows. Rows that can be equal by their lengths are looked at, and for beginnings and ends all are.
 
 Two ways lost. Searching all codes took 1.5 to 4 times as long as decoding them (TPC-H l_comment), and left rows to be
 looked at. Decoding all of them for a beginning takes 1.4 to 1.7 times as long as this.
