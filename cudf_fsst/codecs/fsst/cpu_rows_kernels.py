@@ -24,7 +24,7 @@ from ..text.cpu_rows_kernels import BAD_ROWS, FINE
 from ..text.cpu_search_kernels import first_position
 from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..text.rows import STATE_PLACE, STATE_SHIFT, UNDECIDED_SHIFT, Lifted
-from ..unaligned import address, load8, load16, load32, load64, store8, store16, store32, store64, trailing_zeros
+from ..unaligned import address, load8, load16, load32, load64, store8, store16, store32, trailing_zeros
 from .cpu_kernels import place_codes
 from .rows import lift
 from .symbols import ESCAPE, SymbolTable
@@ -455,9 +455,7 @@ def _answer_rows(
         elif tiles[5] <= 256:
             done = _answer_group(tiles, ends_at, number, entries, table, one_by_one[2], machine, room, out)
         if not done:
-            reason, where = in_order.answer_rows(
-                tiles, rows, begun, block, *one_by_one, ESCAPE, machine, out
-            )
+            reason, where = in_order.answer_rows(tiles, rows, begun, block, *one_by_one, ESCAPE, machine, out)
             if reason != FINE:
                 return reason, where
         out += number

@@ -359,25 +359,27 @@ def look_at_chars(
     wide: int,
     word: Any,
     nbytes: int,
+    surely: bool,
     marks: int,
     scratch: int,
     out: int,
 ) -> int:
-    """Look at rows, some of whose tiles have characters; `word`: the first bytes of the value."""
-    shift = trailing_zeros(np.uint64(tile_size))
+    """Look at rows, some of whose tiles have characters; `word`: the first of the bytes that are to be there."""
+    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
+    some = min(nbytes, 8)
+    mask = _low(some) if some < 8 else ~np.uint64(0)
+    yes = np.uint64(1 if surely and some == nbytes else 2)
     while row < number:
         begin = _number(ends + 8 * row) - less
         if begin >= stop:
             break
         slot = begin >> shift
-        there: Any = min(min(stop - begin, tile_size - (begin & (tile_size - 1))), 8)
-        begin &= tile_size - 1
+        begin &= inside
         chars = _number(scratch + _CHARS + _SLOT_NBYTES * slot)
         says = np.uint64(0)
         if chars:
-            some = min(there, nbytes)
-            if (load64(chars + begin) ^ word) << np.uint64((64 - 8 * some) & 63) == np.uint64(0):
-                says = np.uint64(1 if some == nbytes else 2)
+            says = yes if ((load64(chars + begin) ^ word) & mask) == np.uint64(0) else np.uint64(0)
+            says = np.uint64(2) if begin > tile_size - some else says  # they go on in the next tile
         else:
             places = scratch + _PLACES + 256 * slot
             which = code_at(places, begin, wide)
@@ -386,6 +388,30 @@ def look_at_chars(
         store8(out + row, np.uint8(says & (np.uint64(0) - np.uint64(load8(out + row)))))
         row += 1
     return row
+
+
+# Many rows may begin as a value does: URLs. So bytes of it are skipped, at most so many, to have these last ones before
+# which a row's code is looked at, if fewer rows are looked at twice then.
+_BEHIND = (8, 4, 2, 1)
+_MOST_SKIPPED = 64
+_ENOUGH = len(_BEHIND) + 1
+#: Places of what is kept of this, and a share of all rows.
+_TRIALS, _SKIP, _BEST, _SHARE = range(4)
+_WHOLE = 1 << 16
+
+
+@njit()
+def _tune(kept: Any, nbytes: int, share: int) -> bool:
+    """Note which share of rows was looked at twice, and choose what is skipped next; whether that is another number."""
+    before = kept[_SKIP]
+    if share < kept[_SHARE]:
+        kept[_SHARE], kept[_BEST] = share, before
+    if kept[_TRIALS] == len(_BEHIND) or (kept[_TRIALS] == 0 and 16 * share <= _WHOLE):
+        kept[_TRIALS], kept[_SKIP] = _ENOUGH, kept[_BEST]
+    else:
+        kept[_SKIP] = max(min(nbytes, _MOST_SKIPPED) - _BEHIND[kept[_TRIALS]], 0)
+        kept[_TRIALS] += 1
+    return kept[_SKIP] != before
 
 
 def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
@@ -508,7 +534,13 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
             if not _same(chars + begin, value, alike):
                 return 0
         else:
+            # First the last bytes that are in the tile: values of a length are often alike in their first ones.
             places = scratch + _PLACES + 256 * slot
+            stop = begin + alike - 1
+            which = code_at(places, stop, wide)
+            first: Any = np.int64(load8(places + which - 1)) + 1 if which else np.int64(0)
+            if first > begin and same(at + which, end, 0, value + first - begin, stop + 1 - first, table) < 0:
+                return 0
             which = code_at(places, begin, wide)
             have = np.int64(load8(places + which)) + 1 - begin
             alike = same(at + which, end, have, value, nbytes, table)
@@ -525,44 +557,46 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         ends: int,
         number: int,
         back: int,
+        skip: int,
         value: int,
         nbytes: int,
         marks: int,
         scratch: int,
         out: int,
-    ) -> int:
+    ) -> tuple[int, int]:
         """Of the rows with a 1 leave it those that have a value `back` bytes before their end, or at their beginning.
 
-        Returns -1, or a damaged tile. `back` is 0 for beginnings.
+        `back` is 0 for beginnings. What is looked at first of a row is behind `skip` bytes of the value, of which there
+        are fewer than a tile has. Returns -1 or a damaged tile, and how many rows had to be looked at twice.
         """
         tile_size, chars_end = tiles[5], tiles[4]
         shift = trailing_zeros(np.uint64(tile_size))
-        word = load64(value)
-        at_once = SLOTS if _number(ends + 8 * number) - _number(ends) <= number * tile_size else 1
+        word = load64(value + skip)
+        at_once = SLOTS if _number(ends + 8 * number) - _number(ends) <= number * tile_size else 2
         if back:
             ends += 8
-        row = 0
+        row, twice = 0, 0
         while row < number:
             begin: Any = _number(ends + 8 * row) - back
             if begin < 0:
                 row += 1  # too short a row, as all are that are left behind here
                 continue
-            if begin >= chars_end:
-                return -1
+            if begin + skip >= chars_end:
+                break
             first = begin >> shift
-            last = min(first + at_once, (min(_number(ends + 8 * number - 8), chars_end - 1) >> shift) + 1)
-            last = max(last, first + 1)
+            last = min(first + at_once, (min(_number(ends + 8 * number - 8) + skip, chars_end - 1) >> shift) + 1)
+            last = max(last, ((begin + skip) >> shift) + 1)
             wide: Any = open_tiles(tiles, table, first, last, 0, scratch)
             if wide < 0:
-                return -1 - wide
+                return -1 - wide, 0
             base = first << shift
             stop = min((last - first) << shift, chars_end - base)
             begun = row
-            look = ends, back + base, row, number, stop, tile_size
+            look = ends, back - skip + base, row, number, stop, tile_size
             if wide < WITH_CHARS:
                 row = _look_at_places(*look, wide, marks, scratch, out)
             else:
-                row = look_at_chars(*look, wide, word, nbytes, marks, scratch, out)
+                row = look_at_chars(*look, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
             for unsure in range(begun, row):
                 if load8(out + unsure) == 2:
                     begin = _number(ends + 8 * unsure) - back - base
@@ -570,9 +604,10 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                     begin &= tile_size - 1
                     says = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
                     if says < 0:
-                        return -1 - says
+                        return -1 - says, 0
                     store8(out + unsure, np.uint8(says))
-        return -1
+                    twice += 1
+        return -1, twice
 
     @njit()
     def keep(
@@ -704,26 +739,35 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         """
         ends_at, scratch_at = np.int64(ends.ctypes.data), _begun(scratch)
         marks_at = np.int64(marks.ctypes.data) + _BEFORE
-        mark(first, first_nbytes, np.uint64(1), np.uint64(2), marks_at, table)
-        mark(last, last_nbytes, np.uint64(1), np.uint64(2), marks_at + 8 * MARKS, table)
+        # Of both values: trials, bytes that are skipped, and the best of these with the share of rows looked at twice.
+        tuned = np.zeros((2, 4), np.int64)
+        for i, value, nbytes in ((0, first, first_nbytes), (1, last, last_nbytes)):
+            mark(value, nbytes, np.uint64(1), np.uint64(2), marks_at + 8 * MARKS * i, table)
+            tuned[i, _TRIALS] = 0 if nbytes > 1 else _ENOUGH
+            tuned[i, _SHARE] = _WHOLE
         block = first_block
         while block < last_block:
             number = 0
-            while block < last_block and number + ROW_BLOCK <= GROUP_ROWS:
+            settled = tuned[0, _TRIALS] + tuned[1, _TRIALS] == 2 * _ENOUGH
+            while block < last_block and number + ROW_BLOCK <= (GROUP_ROWS if settled else ROW_BLOCK):
                 some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
                 if not row_ends(rows, block, some, ends_at + 8 * number):
                     return BAD_ROWS, block
                 number += some
                 block += 1
             sizes_within(ends_at, number, least, 1 << 62, out)
-            for value, nbytes, back, some_marks in (
-                (first, first_nbytes, 0, marks_at),
-                (last, last_nbytes, last_nbytes, marks_at + 8 * MARKS),
-            ):
-                if nbytes:
-                    bad = find_edge(tiles, table, ends_at, number, back, value, nbytes, some_marks, scratch_at, out)
-                    if bad >= 0:
-                        return BAD_TILE, bad
+            for i, value, nbytes, back in ((0, first, first_nbytes, 0), (1, last, last_nbytes, last_nbytes)):
+                if nbytes == 0:
+                    continue
+                here, skip = marks_at + 8 * MARKS * i, tuned[i, _SKIP]
+                bad, twice = find_edge(tiles, table, ends_at, number, back, skip, value, nbytes, here, scratch_at, out)
+                if bad >= 0:
+                    return BAD_TILE, bad
+                if tuned[i, _TRIALS] < _ENOUGH and _tune(tuned[i], nbytes, twice * _WHOLE // number):
+                    marks[i] = 0
+                    skip = tuned[i, _SKIP]
+                    yes = np.uint64(2 if skip else 1)
+                    mark(value + skip, nbytes - skip, yes, np.uint64(2), here, table)
             out += number
         return FINE, 0
 
