@@ -22,6 +22,7 @@ CALLS: list[Call] = [
     method("replace", r"\w", lambda found: found[0].upper(), regex=True),
     method("replace", re.compile(r"\w$"), "<>", regex=True),
     method("contains", re.compile(r"\d$")),
+    method("contains", re.compile(r"\w"), case=False),
     method("contains", r"a$|\d", case=False),
     method("find", "x", 1, 3),
     method("findall", r"\w"),

@@ -108,6 +108,8 @@ def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> Ro
             return None
         return automata.compile_literal(pattern, _meaning(column, 0))
     if isinstance(pattern, re.Pattern):
+        if not case and _meaning(column, 0) is automata.EITHER:
+            return None  # where pandas takes `re`, which depends on all rows, that is an error
         flags |= pattern.flags & ~_NO_FLAGS
         pattern = pattern.pattern
     if type(pattern) is not str:
