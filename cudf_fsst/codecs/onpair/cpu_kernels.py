@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import njit
 from ..text.layout import TILE_BLOCK
 from ..unaligned import copy, load8, load16, load64, move, store8, store16, store64
-from .patricia import LONG_STEPS, enter, find_longest, go_on, is_open, leave, step
+from .patricia import LONG_STEPS, enter_all, find_longest, go_on_all, is_open_all, leave, step_all
 
 #: Tiles that are encoded in turns.
 _LANES = 8
@@ -98,30 +98,6 @@ def _next_tile(
 
 
 @njit(inline="always")
-def _enter(at: Any, trie: Any) -> Any:
-    a, b, c, d = at
-    return enter(a, trie), enter(b, trie), enter(c, trie), enter(d, trie)
-
-
-@njit(inline="always")
-def _step(at: Any, nodes: Any, edges: int) -> Any:
-    (a, b, c, d), (i, j, k, m) = at, nodes
-    return step(a, i, edges), step(b, j, edges), step(c, k, edges), step(d, m, edges)
-
-
-@njit(inline="always")
-def _is_open(before: Any, nodes: Any) -> Any:
-    (a, b, c, d), (i, j, k, m) = before, nodes
-    return is_open(a, i) | is_open(b, j) | is_open(c, k) | is_open(d, m)
-
-
-@njit()
-def _go_on(at: Any, before: Any, nodes: Any, trie: Any) -> Any:
-    (a, b, c, d), (e, f, g, h), (i, j, k, m) = at, before, nodes
-    return go_on(a, e, i, trie), go_on(b, f, j, trie), go_on(c, g, k, trie), go_on(d, h, m, trie)
-
-
-@njit(inline="always")
 def _write(at: int, end: int, to: int, node: Any, records: int) -> Any:
     """Write the code that a way ends at; where to go on."""
     found = leave(at, end - at, node, records)
@@ -196,14 +172,14 @@ def encode_tiles(
     edges, records, long = trie[3], trie[4], trie[8]
     running = min(at) != 0 and min(at_2) != 0
     while running:
-        nodes, nodes_2 = _enter(at, trie), _enter(at_2, trie)
+        nodes, nodes_2 = enter_all(at, trie), enter_all(at_2, trie)
         if long:
             for _ in range(LONG_STEPS):
-                nodes, nodes_2 = _step(at, nodes, edges), _step(at_2, nodes_2, edges)
-        before, before_2 = _step(at, nodes, edges), _step(at_2, nodes_2, edges)
-        nodes, nodes_2 = _step(at, before, edges), _step(at_2, before_2, edges)
-        if _is_open(before, nodes) | _is_open(before_2, nodes_2):
-            nodes, nodes_2 = _go_on(at, before, nodes, trie), _go_on(at_2, before_2, nodes_2, trie)
+                nodes, nodes_2 = step_all(at, nodes, edges), step_all(at_2, nodes_2, edges)
+        before, before_2 = step_all(at, nodes, edges), step_all(at_2, nodes_2, edges)
+        nodes, nodes_2 = step_all(at, before, edges), step_all(at_2, before_2, edges)
+        if is_open_all(before, nodes) | is_open_all(before_2, nodes_2):
+            nodes, nodes_2 = go_on_all(at, before, nodes, trie), go_on_all(at_2, before_2, nodes_2, trie)
         at, to = _write_all(at, ends, to, nodes, records)
         at_2, to_2 = _write_all(at_2, ends_2, to_2, nodes_2, records)
         if _is_done(at, ends):

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from ...workers import map_items, num_threads
 from ..jit import njit
 from ..unaligned import address, load8, padded_copy
-from .patricia import build, find_longest
+from .patricia import build, find_longest_of_four
 from .symbols import BYTES, MAX_SYMBOL_LENGTH, OnPairTable
 
 #: Of each round: it parses the chunks whose number is `first` modulo `step`.
@@ -41,6 +41,8 @@ ROUNDS = ((8, 0), (8, 4), (4, 1), (4, 3), (2, 0), (2, 1), (2, 0), (1, 0), (1, 0)
 STEPS = 16
 #: Symbols, in 1/64 of the codes, that the last round but one keeps: the last one only leaves some out.
 SPARE = 73
+#: Threads that count, at most, each with some megabytes of sums; bytes of a sample for each.
+MOST_THREADS, THREAD_NBYTES = 8, 1 << 16
 #: Bytes of a sample: its sums fit into 32 bits.
 MAX_SAMPLE = 1 << 20
 #: Of the hash that decides between strings of equal gain and length.
@@ -122,21 +124,22 @@ def _count(
 ) -> int:
     """Fill gains of symbols, of symbols with one byte more (``code << 8 | byte``), and neighbours; how many these are.
 
-    `chunks`: their numbers. Behind the sample 16 bytes can be read.
+    `chunks`: their numbers. Behind the sample 20 bytes can be read.
     """
     room = np.int64(0)
     for chunk in range(starts.size):
         room = max(room, ends[chunk] - starts[chunk])
     # Of each place the longest symbol, its length - 1, that of the next shorter one.
-    found = np.empty(room + 1, np.uint32)
+    found = np.empty(room + 4, np.uint32)
     neighbours = 0
     for chunk in chunks:
         begin = sample + starts[chunk]
         size = ends[chunk] - starts[chunk]
-        for at in range(size):
-            code = np.int64(find_longest(begin + at, size - at, trie))
-            length = np.int64(lengths[code]) - 1
-            found[at] = np.uint32(code | length << _LENGTH | (np.int64(lengths[parents[code]]) - 1) << _SHORTER)
+        for first in range(0, size, 4):
+            at = begin + first, begin + first + 1, begin + first + 2, begin + first + 3
+            for i, code in enumerate(find_longest_of_four(at, begin + size, trie)):
+                length, shorter = np.int64(lengths[code]) - 1, np.int64(lengths[parents[code]]) - 1
+                found[first + i] = np.uint32(code | length << _LENGTH | shorter << _SHORTER)
         count = 0
         place = np.int64(0)
         while place < size:
@@ -248,7 +251,10 @@ def _candidates(
             gain = np.int64(pairs[slot, 1]) * 16
             made = _add(low, high, length, gain, made, slots, to_words, to_lengths, to_gains)
     for extension in range(count << 8):
+        if extended[extension] == 0:
+            continue
         more = np.int64(extended[extension]) * 12 >> 4
+        extended[extension] = 0
         if more > 0:
             a = np.int64(extension >> 8)
             low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), np.uint64(extension & 255), _ZERO)
@@ -283,27 +289,31 @@ def _single_bytes() -> _Growing:
 
 
 def _next(
-    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: Any
+    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: Any, rooms: Any
 ) -> _Growing:
-    """The table that a round makes of one."""
+    """The table that a round makes of one. `rooms`: of each thread zeros for `_count`, which they are again then."""
     trie = build(table.words, table.lengths, table.codes, sizes=False)
     # Of a symbol's own bytes but the last one, the longest symbol.
     parents = trie.records[np.arange(table.codes), 6 + np.maximum(table.lengths, 2)]
     symbols = trie.places, table.lengths, parents
 
-    def count(chunks: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+    def count(share: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        chunks = shares[share]
         gains = np.zeros(table.codes, np.int64)
-        extended = np.zeros(table.codes << 8 if own.grows else 0, np.int32)
         met = np.empty(int((ends - starts)[chunks].sum()) if own.grows else 0, np.uint32)
-        made = _count(address(sample), starts, ends, chunks, own.grows, *symbols, gains, extended, met)
-        return gains, extended, met[:made]
+        made = _count(address(sample), starts, ends, chunks, own.grows, *symbols, gains, rooms[share], met)
+        return gains, met[:made]
 
-    chunks = np.arange(own.first, starts.size, own.step)
-    counted = map_items(count, np.array_split(chunks, num_threads()))
-    gains, extended = (np.sum(arrays, axis=0, dtype=arrays[0].dtype) for arrays in list(zip(*counted, strict=True))[:2])
-    met = np.concatenate([some for _, _, some in counted])
-    pairs = np.zeros((1 << max(8, (2 * met.size).bit_length()) if own.grows else 1, 2), np.uint32)
-    most = table.codes + _count_pairs(met, pairs) + int(np.count_nonzero(extended > 0))
+    shares = np.array_split(np.arange(own.first, starts.size, own.step), len(rooms))
+    counted = map_items(count, range(len(rooms)))
+    extended = rooms[0][: table.codes << 8 if own.grows else 0]
+    for other in rooms[1:]:
+        extended += other[: extended.size]
+        other[: extended.size] = 0
+    gains = sum(some for some, _ in counted)
+    met = np.concatenate([some for _, some in counted])
+    pairs = np.zeros((1 << max(8, (3 * met.size // 2).bit_length()) if own.grows else 1, 2), np.uint32)
+    most = table.codes + _count_pairs(met, pairs) + int(np.count_nonzero(extended))
     slots = np.full(1 << max(8, (2 * most).bit_length()), -1, np.int32)
     words, lengths, sums = np.empty((most, 2), np.uint64), np.empty(most, np.uint8), np.empty(most, np.int64)
     counts = gains, extended, pairs
@@ -343,11 +353,13 @@ def train_table(
     if sample.size > MAX_SAMPLE:
         raise ValueError(f"the sample has {sample.size} bytes, more than {MAX_SAMPLE}")
     ends = np.append(starts[1:], sample.size)
-    sample = padded_copy(sample, 16)
+    sample = padded_copy(sample, 20)
     table = _single_bytes()
+    threads = max(1, min(num_threads(), MOST_THREADS, sample.size // THREAD_NBYTES))
+    rooms = [np.zeros(max(own.keep for own in rounds(bits)) << 8, np.int32) for _ in range(threads)]
     for own in rounds(bits):
         part = int((ends - starts)[own.first :: own.step].sum())
-        table = _next(table, sample, starts, ends, own, pay(bits, part, column))
+        table = _next(table, sample, starts, ends, own, pay(bits, part, column), rooms)
     return to_table(table, bits)
 
 
