@@ -19,7 +19,8 @@ class lazy(Generic[_T]):
     """A `functools.cached_property` without the lock that Python 3.11 has in it.
 
     That is one lock for all objects of a class: threads would wait for each other, and a process that is forked while
-    one of them holds it would wait for ever. Two threads may both make the same value.
+    one of them holds it would wait for ever. Two threads may both make the same value; both get the one that is kept,
+    so what takes the address of an array need not hold the array besides its object.
     """
 
     def __init__(self, make: Callable[[Any], _T]) -> None:
@@ -32,7 +33,7 @@ class lazy(Generic[_T]):
     def __get__(self, instance: Any, owner: type | None = None) -> _T:
         if instance is None:
             return self  # type: ignore[return-value]  # what documentation tools ask for
-        value = instance.__dict__[self._name] = self._make(instance)
+        value: _T = instance.__dict__.setdefault(self._name, self._make(instance))
         return value
 
 

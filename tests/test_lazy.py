@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
-from cudf_fsst.lazy import kept_with
+from cudf_fsst.lazy import kept_with, lazy
 
 
 class Thing:
     pass
+
+
+def test_threads_that_make_the_same_get_the_one_that_is_kept() -> None:
+    both = Barrier(2)
+
+    class Owner:
+        @lazy
+        def made(self) -> object:
+            both.wait(60)  # both are making it
+            return object()
+
+    owner = Owner()
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(lambda _: owner.made, range(2))
+    assert one is other is owner.made
 
 
 def test_kept_as_long_as_the_object() -> None:
