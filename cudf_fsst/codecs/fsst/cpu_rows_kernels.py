@@ -11,6 +11,7 @@ Where a row's first code decides of most rows, as for ``^car`` and ``<``, rows a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,8 +64,9 @@ class LiftedTurns(NamedTuple):
     firsts: npt.NDArray[np.uint8]
 
 
+@lru_cache(8)
 def lift_turns(machine: RowAutomaton, table: SymbolTable) -> LiftedTurns:
-    """The automaton that reads a table's codes."""
+    """The automaton that reads a table's codes; kept for calls that ask the same again."""
     lifted = lift(machine, table)
     states = machine.states
     entries = lifted.entries.copy()
