@@ -140,7 +140,6 @@ def _answer_rows(
     if position < 0:
         return BAD_TILE, -1 - position
     unpacked = np.empty(tile_size + SPARE, np.uint16)
-    unpacked_at = np.int64(unpacked.ctypes.data)
     place = np.int64(0)  # the state, shifted
     row, following, have = kept[ROW], kept[NEXT], kept[HAVE]
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
@@ -151,6 +150,7 @@ def _answer_rows(
         if count > nbytes or count > codes_nbytes - position:
             return BAD_TILE, tile
         stop = tile * tile_size + nbytes
+        unpacked_at = np.int64(unpacked.ctypes.data)  # here: Numba frees an array behind the last use of it
         unpack(codes + position, count, nbytes, codes + codes_nbytes, bits, unpacked_at)
         for i in range(codes_of(count, nbytes, bits)):
             code = np.int64(load16(unpacked_at + 2 * i))

@@ -374,6 +374,7 @@ def search_window(
         state = lanes[i, _STATE]
         if behind > 0 and state > 0:
             tile = lanes[i, _LAST]
+            codes = np.int64(unpacked.ctypes.data)  # here, too: Numba frees an array behind the last use of it
             position = places[tile - first]
             size, nbytes = places[tile - first + 1] - position, min(tile_size, chars - tile * tile_size)
             unpack(begin + position, size, nbytes, end, bits, codes)

@@ -821,10 +821,9 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         sizes_of = least, most, wanted
         scratch_at = _begun(scratch)
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
-        flags_at = np.int64(flags.ctypes.data)
         none = offsets[:0]
         slots = np.empty(GROUP_ROWS + 1, np.uint8)
-        marks_at, slots_at = np.int64(marks.ctypes.data) + _BEFORE, np.int64(slots.ctypes.data)
+        marks_at = np.int64(marks.ctypes.data) + _BEFORE
         words_at = np.int64(values[2].ctypes.data)
         for group in range(values[0].size):
             bit = np.uint64(1) << np.uint64(group & 63)
@@ -832,6 +831,8 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                 mark(words_at + 8 * values[3][one], values[0][group], bit, bit, marks_at, table)
         block = first_block
         while block < last_block:
+            # Numba frees an array behind the last use of it, whatever is done with its address.
+            flags_at, slots_at = np.int64(flags.ctypes.data), np.int64(slots.ctypes.data)
             count = 0
             number = 0
             while block < last_block and number + ROW_BLOCK <= GROUP_ROWS:
