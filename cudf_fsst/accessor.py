@@ -14,6 +14,15 @@ from .compressing import checked, compress_checked, compress_frame
 from .frame import CompressedFrame
 
 
+def _no_attribute(accessor: Any, name: str, compressed: type) -> AttributeError:
+    """The error for an attribute that is not there, which what `compress` gives may have."""
+    said = f"{type(accessor).__name__!r} object has no attribute {name!r}"
+    if not name.startswith("_"):
+        has_it = hasattr(compressed, name)
+        said += f"; compress() gives a {compressed.__name__}, which has it" if has_it else "; see compress and to_host"
+    return AttributeError(said, name=name, obj=accessor)
+
+
 class FsstAccessor:
     """``series.fsst``: compression of a Series or Index, of pandas or cuDF.
 
@@ -25,6 +34,9 @@ class FsstAccessor:
     def __init__(self, data: Any) -> None:
         # A new accessor is made on every access, so this only looks at the dtype.
         self._checked = checked(data)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _no_attribute(self, name, CompressedColumn)
 
     def compress(
         self,
@@ -103,6 +115,9 @@ class FsstFrameAccessor:
 
     def __init__(self, data: Any) -> None:
         self._data = data
+
+    def __getattr__(self, name: str) -> Any:
+        raise _no_attribute(self, name, CompressedFrame)
 
     def compress(
         self,

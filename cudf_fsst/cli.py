@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
@@ -373,7 +374,8 @@ def _check_inputs(files: Sequence[Path]) -> None:
         if file.is_dir():
             raise CliError(f"{file}: a folder, not a file")
         if not file.exists():
-            raise CliError(f"{file}: no such file")
+            url = re.match(r"[A-Za-z][\w+.-]+:/", str(file)) is not None
+            raise CliError(f"{file}: no such file" + "; URLs are for cudf_fsst.read_parquet, in Python" * url)
 
 
 def _csv_options(

@@ -85,6 +85,8 @@ class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused, query.Ques
         if name in ("dt", "str"):  # of other values: a property's own error would not be seen
             getattr(self._range(0, min(len(self), 1)), name)
         way = "c.map_chunks(...) goes piece by piece, c.decompress() gives the Series"
+        if name in ("array", "to_numpy", "values"):
+            way = "np.asarray(c) is an array, c.decompress() the Series"
         raise compute.no_attribute(self, name, pd.Series, way)
 
     # What it is ---------------------------------------------------------------------------------------------------

@@ -54,13 +54,17 @@ def concat(columns: Sequence[Any]) -> Any:
     TypeError
         The members have several dtypes, or are not all columns or all frames.
     """
+    if isinstance(columns, (CompressedColumn, CompressedFrame)):
+        raise TypeError(f"concat takes a list of columns or frames, not a {type(columns).__name__}")
     found = list(columns)
     if not found:
         raise ValueError("no columns to concatenate")
     kind = CompressedFrame if isinstance(found[0], CompressedFrame) else CompressedColumn
     for one in found:
         if not isinstance(one, kind):
-            raise TypeError(f"expected {kind.__name__} objects, got {type(one).__name__}")
+            first = isinstance(found[0], kind)
+            wanted = kind.__name__ if first else "CompressedColumn or CompressedFrame"
+            raise TypeError(f"expected {wanted} objects, got {type(one).__name__}")
     for one in found[1:]:
         if one.device != found[0].device:
             raise ValueError(

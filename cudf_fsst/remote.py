@@ -110,6 +110,9 @@ def _of(url: str) -> Iterator[None]:
     except (MemoryError, IsADirectoryError):
         raise
     except FileNotFoundError as error:
+        why = error.__cause__  # fsspec says so too where no server answers
+        if isinstance(why, OSError) and not isinstance(why, FileNotFoundError):
+            raise OSError(f"{url}: {type(why).__name__}: {why}") from error
         raise FileNotFoundError(f"{url}: no such file or folder") from error
     except PermissionError as error:
         raise PermissionError(f"{url}: {error}") from error

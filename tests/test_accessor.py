@@ -87,6 +87,16 @@ def test_the_accessor_does_not_look_at_values(monkeypatch: pytest.MonkeyPatch) -
     assert pd.Index([1.5, "a"], dtype=object).fsst is not None
 
 
+def test_what_it_has_not_names_the_way() -> None:
+    series = pd.Series(["a"], name="x")
+    for accessor, kind in ((series.fsst, "CompressedColumn"), (series.to_frame().fsst, "CompressedFrame")):
+        assert not hasattr(accessor, "_no_such")
+        with pytest.raises(AttributeError, match=rf"compress\(\) gives a {kind}, which has it"):
+            accessor.save("x.fsst")
+        with pytest.raises(AttributeError, match="'zip'; see compress and to_host"):
+            accessor.zip()
+
+
 def test_multi_index_does_not() -> None:
     with pytest.raises(AttributeError, match="not MultiIndex"):
         pd.MultiIndex.from_tuples([("a", "b")]).fsst  # noqa: B018

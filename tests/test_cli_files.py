@@ -383,6 +383,9 @@ def test_missing_files_and_folders_have_one_wording(tmp_path: Path) -> None:
         for arguments in (("compress", tmp_path / name, "-o", output), ("inspect", tmp_path / name)):
             assert run_bad(*arguments) == f"error: {tmp_path / name}: no such file"
         assert run_bad("decompress", tmp_path / name, "-o", output) == f"error: {tmp_path / name}: no such file"
+    assert run_bad("compress", "memory://x.parquet", "-o", output).endswith(
+        "; URLs are for cudf_fsst.read_parquet, in Python"
+    )
     for arguments in (("compress", "-o", output), ("decompress", "-o", output), ("inspect",)):
         assert run_bad(*arguments, tmp_path) == f"error: {tmp_path}: a folder, not a file"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import cudf_fsst
@@ -167,7 +168,14 @@ def test_as_the_library(name: str, index: str) -> None:
         lambda f: f.groupby("mode").agg({"none": "sum"}),
         lambda f: f.groupby("mode").agg(a=("none", "sum")),
         lambda f: f.groupby("mode")["price"].agg("none"),
+        lambda f: f.groupby(["mode", "none"]).size(),
         lambda f: f.sort_values("none"),
+        lambda f: f.sort_values(["price", "none"]),
+        lambda f: f.merge(pd.DataFrame({"mode": ["AIR"]}), on="none"),
+        lambda f: f.merge(pd.DataFrame({"mode": ["AIR"]}), left_on="mode", right_on="none"),
+        lambda f: f.merge("none"),
+        lambda f: f.merge(pa.table({"mode": ["AIR"]}), on="mode"),
+        lambda f: f.query("none > 3"),
         lambda f: f.nlargest(3, "note"),
         lambda f: f.drop_duplicates("none"),
         lambda f: f.dropna(subset=["none"]),
@@ -181,6 +189,33 @@ def test_errors(call: Callable[[Any], Any]) -> None:
         call(f.decompress())
     with pytest.raises(type(wanted.value)):
         call(f)
+
+
+def test_a_label_that_is_not_there_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = frame(rows=5000).fsst.compress()
+    other = pd.DataFrame({"mode": ["AIR"]})
+    read = f._backend.read
+
+    def short(self: Any, nodes: Any, start: int = 0, stop: int | None = None, **options: Any) -> Any:
+        if nodes and (stop is None or stop > start):
+            pytest.fail("rows were decoded")
+        return read(nodes, start, stop, **options)
+
+    monkeypatch.setattr(type(f._backend), "read", short)
+    for call in (
+        lambda: f.groupby("none").size(),
+        lambda: f.groupby(["mode", "none"])["price"].sum(),
+        lambda: f.sort_values("none"),
+        lambda: f.dropna(subset=["none"]),
+        lambda: f.merge(other, on="none"),
+        lambda: f.merge(other, left_on="mode", right_on="none"),
+    ):
+        with pytest.raises(KeyError, match="none"):
+            call()
+    with pytest.raises(TypeError, match="Can only merge"):
+        f.merge(pa.table(other), on="mode")
+    with pytest.raises(NameError, match="none"):
+        f.query("none > 3")
 
 
 def test_frames_that_share() -> None:
@@ -199,6 +234,11 @@ def test_what_is_not_there_names_the_way() -> None:
             getattr(f, name)
     with pytest.raises(AttributeError, match="decompress"):
         _ = f.groupby("mode").transform
+    with pytest.raises(AttributeError, match=r"a column is f.groupby\(...\)\['price'\]"):
+        _ = f.groupby("mode").price
+    for name, way in (("isnull", "isna is the same"), ("to_numpy", r"np.asarray\(c\)")):
+        with pytest.raises(AttributeError, match=way):
+            getattr(f.column("price"), name)
     assert not hasattr(f, "pivot")
     assert not hasattr(f, "_no_such")
 

@@ -138,6 +138,8 @@ def test_rows_of_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     same(found, pd.read_parquet(tmp_path / "in.parquet", columns=["text"], filters=filters))
     assert [one.groups for one in numbers] == [[3], [4], [5]]
     same(read(tmp_path / "in.parquet", filters=[("n", ">", 1000)]), frame[:0])
+    with pytest.raises(TypeError, match=r"filters must be a list of .*, not \('n', '>', 3\)"):
+        read(tmp_path / "in.parquet", filters=("n", ">", 3))
 
 
 @pytest.mark.parametrize("filters", [None, pc.scalar(True), pc.field("n") > 35, [("n", "<", 0)]], ids=str)

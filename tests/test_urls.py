@@ -125,6 +125,9 @@ def test_what_is_not_there(served: Files) -> None:
     for call in (cudf_fsst.load, read):
         with pytest.raises(FileNotFoundError, match=f"{served.url}/no"):
             call(f"{served.url}/no")
+    with pytest.raises(OSError, match=r"http://127\.0\.0\.1:1/no: .*[Cc]onnect") as found:  # no server is there
+        cudf_fsst.load("http://127.0.0.1:1/no")
+    assert not isinstance(found.value, FileNotFoundError)
     with pytest.raises(OSError, match=f"{served.url}/new"):
         DATA.fsst.compress().save(f"{served.url}/new")
     with pytest.raises(ValueError, match="nosuch"):

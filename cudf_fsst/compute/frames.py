@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,9 @@ class Frames(Changing, ByLabels, Written):
             places = []
         ambiguous = labels is not None and any(name is not None and name in labels for name in self._index.names)
         if not places or not simple or ambiguous or not len(self):  # levels of the index, mistakes: the library knows
+            if simple and labels is not None and not places:
+                with suppress(ValueError, TypeError):
+                    ask(self._range(0, 0))  # a label that is not there needs no rows
             found = ask(self._range(0, None))
             return self._out(found.reset_index(drop=True) if ignore_index else found)
         part = self._of_places(places)

@@ -8,6 +8,7 @@ whole get the columns that they need, decompressed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,7 +66,8 @@ class Groups:
     def __getattr__(self, name: str) -> Any:
         said = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_"):
-            said += "; see f.decompress().groupby(...), or f[[...]] with fewer columns before"
+            way = "see f.decompress().groupby(...), or f[[...]] with fewer columns before"
+            said += f"; a column is f.groupby(...)[{name!r}]" if name in self._frame else f"; {way}"
         raise AttributeError(said, name=name, obj=self)
 
     def agg(self, func: Any = None, **options: Any) -> Any:
@@ -141,6 +143,9 @@ class Groups:
             and all(isinstance(key, Hashable) and key in labels for key in keys)
         )
         if not known or not len(frame):  # labels of rows, arrays, functions
+            if len(keys) != len(frame) and all(isinstance(key, str) for key in keys):
+                with suppress(ValueError, TypeError, AttributeError):
+                    self._called(frame._range(0, 0), method, args, options)  # a label that is not there needs no rows
             return self._called(frame.decompress(), method, args, options)
         columns = self._columns_of(method, args, options)
         # What is not there is the library's error.

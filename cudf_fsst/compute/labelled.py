@@ -165,7 +165,8 @@ class ByLabels(Labelled):
         def ask(data: Any) -> Any:
             return data.query(expr, local_dict=local, **options)
 
-        if not places or not self._labels.is_unique:
+        named = bool(places) or (self._backend.device == "cpu" and self._labels.nlevels == 1)
+        if not named or not self._labels.is_unique:
             return self._out(ask(self._range(0, None)))
         return self._rows_by_query(ask, places)
 

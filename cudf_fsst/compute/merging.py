@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,6 +145,7 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
     """What ``left.decompress().merge(right, how, **options)`` gives."""
     right, _ = interop_cudf.unwrap_proxy(right)
     with left._backend.current():
+        _refuse(left, right, how, options)
         sides = _sides(left, right, how, options)
         labels = None if sides is None else _labels(*sides, how, options)
         made = None
@@ -159,6 +161,18 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
             other = right._range(0, None) if isinstance(right, Rows) else right
             made = left._range(0, None).merge(other, how=how, **options)
         return left._out(made)
+
+
+def _refuse(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> None:
+    """Let the library refuse what needs no rows: what is no frame, and strings that are no labels."""
+    if not hasattr(right, "iloc"):
+        left._range(0, 0).merge(right, how=how, **options)
+    wanted = [options.get(name) for name in ("on", "left_on", "right_on")]
+    keys = [key for one in wanted for key in (one if isinstance(one, list) else [one]) if key is not None]
+    if all(isinstance(key, str) for key in keys) and any(key not in left.columns for key in keys):
+        none = right._range(0, 0) if isinstance(right, Rows) else right.iloc[:0]
+        with suppress(ValueError, TypeError):
+            left._range(0, 0).merge(none, how=how, **options)
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:

@@ -19,6 +19,8 @@ _BINARY = {
     "or": "|",
     "xor": "^",
 }
+#: Attributes of the library's that have two names, by the one that is not here.
+_OTHER_NAMES = {"isnull": "isna", "notnull": "notna"}
 _UNARY = {"invert": "~", "neg": "-", "pos": "+"}
 
 
@@ -37,7 +39,9 @@ def no_attribute(data: Any, name: str, library: type, way: str) -> AttributeErro
     """
     kind = type(data).__name__
     said = f"{kind!r} object has no attribute {name!r}"
-    if not name.startswith("_") and hasattr(library, name):
+    if name in _OTHER_NAMES:
+        said += f"; {_OTHER_NAMES[name]} is the same"
+    elif not name.startswith("_") and hasattr(library, name):
         said += f"; a {library.__name__} has: {way}"
     return AttributeError(said, name=name, obj=data)
 

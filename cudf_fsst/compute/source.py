@@ -34,5 +34,8 @@ class FrameSource(Protocol):
     def uncompressed_nbytes(self) -> int:
         """Bytes of the columns and the index in Arrow."""
 
+    def _range(self, start: int, stop: int | None) -> Any:
+        """Rows one after another, as a DataFrame."""
+
     def decompress(self) -> Any:
         """The DataFrame."""

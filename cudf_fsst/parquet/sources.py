@@ -213,6 +213,8 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
     import pyarrow.dataset as ds  # these take long to import
     import pyarrow.parquet as pq
 
+    if isinstance(filters, (tuple, list)) and filters and isinstance(filters[0], str):
+        raise TypeError(f"filters must be a list of (column, operator, value), not {filters!r}")
     shown, handler = files.shown, None if files.system is None else _Handler(files.system)
     with reading(shown):
         if handler is not None:
