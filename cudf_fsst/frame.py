@@ -372,11 +372,18 @@ class CompressedFrame(ArrowFrame, compute.Refused):
 
     def isna(self) -> Any:
         """Whether values are missing: a DataFrame of booleans, as the decompressed frame gives it."""
-        return self.map_chunks(lambda piece: piece.isna())
+        return self._missing("isna")
 
     def notna(self) -> Any:
         """Whether values are not missing: a DataFrame of booleans, as the decompressed frame gives it."""
-        return self.map_chunks(lambda piece: piece.notna())
+        return self._missing("notna")
+
+    def _missing(self, question: str) -> Any:
+        """The answer of ``isna`` or ``notna``; in host memory of each column, for the null mask may say all."""
+        if self._backend.device != "cpu" or self._proxied or not self._columns:
+            return self.map_chunks(lambda piece: getattr(piece, question)())
+        answers = [getattr(self.column_at(place), question)() for place in range(len(self._columns))]
+        return self._backend.interop.frame(answers, self._labels, self._index.shared(self._backend))
 
     def __eq__(self, other: object) -> Any:
         """Refuse with a TypeError: a DataFrame answers for every value here. `equals` compares frames."""

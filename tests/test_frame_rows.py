@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,21 @@ def test_values_of_columns() -> None:
 
 
 # What frames and columns can be asked -------------------------------------------------------------------------------
+
+
+def test_rows_without_missing_values_are_found_by_the_null_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pd.DataFrame({"text": ["a", None, "b"], "n": [1, 2, 3], "x": [1.5, 2.5, np.nan]}, index=list("pqr"))
+    data["day"] = [datetime.date(2026, 1, 1), None, None]
+    data["paid"] = [Decimal("1.50"), Decimal("2.25"), None]
+    frame = data.fsst.compress()
+    calls: list[dict[str, Any]] = [{}, {"how": "all"}, {"thresh": 3}, {"ignore_index": True}]
+    for given in [*calls, {"subset": "text"}, {"subset": ["x", "n"]}, {"subset": ["n"]}]:
+        pd.testing.assert_frame_equal(frame.dropna(**given), data.dropna(**given))
+    pd.testing.assert_frame_equal(frame.notna(), data.notna())
+    some = data.drop(columns="x").reset_index(drop=True)
+    frame = some.fsst.compress()
+    monkeypatch.setattr(type(frame._backend), "read", lambda *_, **__: pytest.fail("values were decoded"))
+    pd.testing.assert_frame_equal(frame.isna(), some.isna())
 
 
 def test_missing_values_and_sizes() -> None:

@@ -89,6 +89,13 @@ class Frames(Changing, ByLabels, Written):
         if options.get("axis", 0) not in (0, "index"):
             raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
+        known, plain = self._labels, set(options) <= {"axis", "how"} and options.get("how", "any") == "any"
+        every = labels is None or (bool(labels) and all(isinstance(one, Hashable) and one in known for one in labels))
+        if plain and every and self._backend.device == "cpu" and known.nlevels == 1 and known.is_unique:
+            places = range(len(known)) if labels is None else [int(known.get_loc(label)) for label in labels]
+            missing = self._of_places(list(places)).isna()  # type: ignore[attr-defined]  # of a frame
+            made = self.filter(~missing.any(axis=1).to_numpy())
+            return made.reset_index(drop=True) if ignore_index else made
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
 
     @at_caller

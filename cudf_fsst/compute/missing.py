@@ -42,7 +42,7 @@ def no_attribute(data: Any, name: str, library: type, way: str) -> AttributeErro
     if name in _OTHER_NAMES:
         said += f"; {_OTHER_NAMES[name]} is the same"
     elif not name.startswith("_") and hasattr(library, name):
-        said += f"; a {library.__name__} has: {way}"
+        said += f"; a {library.__name__} has it: {way}"
     return AttributeError(said, name=name, obj=data)
 
 

@@ -162,6 +162,7 @@ def _validity_says_all(column: ColumnSource) -> bool:
     A NaN is missing, too, and of pandas' times the lowest number.
     """
     kind, types = column._content.type, pa.types
-    if column._is_text or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+    numbers = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    if column._is_text or numbers or types.is_date(kind):
         return True
     return bool(column._backend.device != "cpu" and types.is_temporal(kind))
