@@ -175,7 +175,7 @@ class Frames(Changing, ByLabels, Written):
         ambiguous = labels is not None and any(name is not None and name in labels for name in self._index.names)
         if not places or not simple or ambiguous or not len(self):  # levels of the index, mistakes: the library knows
             if simple and labels is not None and not places:
-                with suppress(ValueError, TypeError):
+                with suppress(ValueError, TypeError, IndexError, AttributeError):  # also a key function's own
                     ask(self._range(0, 0))  # a label that is not there needs no rows
             found = ask(self._range(0, None))
             return self._out(found.reset_index(drop=True) if ignore_index else found)

@@ -144,8 +144,8 @@ class Groups:
         )
         if not known or not len(frame):  # labels of rows, arrays, functions
             if len(keys) != len(frame) and all(isinstance(key, str) for key in keys):
-                with suppress(ValueError, TypeError, AttributeError):
-                    self._called(frame._range(0, 0), method, args, options)  # a label that is not there needs no rows
+                with suppress(ValueError, TypeError):
+                    frame._range(0, 0).groupby(self._by, **self._options)  # a label that is not there needs no rows
             return self._called(frame.decompress(), method, args, options)
         columns = self._columns_of(method, args, options)
         # What is not there is the library's error.
