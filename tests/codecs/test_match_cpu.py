@@ -140,6 +140,16 @@ def test_values(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
         check(rows, segments, [IsIn(tuple(some)), *(Like((value,)) for value in some[:3])])
 
 
+def test_values_of_a_length_in_several_groups_of_rows() -> None:
+    """Few rows are decoded between groups, whose tiles lie in one block: what is known of the next tile stays."""
+    rng = np.random.default_rng(5)
+    digits = list(b"0123456789abcdef")
+    rows: Rows = [bytes(rng.choice(digits, 4 if i % 16 == 0 else 3).tolist()) for i in range(16_000)]
+    segments = cpu.compress(column(rows))
+    for first in range(0, 4000, 800):
+        check(rows, segments, [IsIn(tuple(row for row in rows[first : first + 800 : 16] if row))])
+
+
 @pytest.mark.parametrize("room", [64, 1000, 2**18])
 def test_beginnings_and_ends(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of words, of more, and of rows that are not decoded with their neighbours."""

@@ -694,8 +694,8 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         return left, -1
 
     @njit()
-    def decode_room(tiles: Any, table: Any, begin: int, end: int, room: Any, scratch: Any) -> int:
-        return decode_chars(*tiles, begin, end, np.int64(room.ctypes.data), np.int64(scratch.ctypes.data), table)
+    def decode_room(tiles: Any, table: Any, begin: int, end: int, room: int, spare: int) -> int:
+        return decode_chars(*tiles, begin, end, room, spare, table)
 
     @njit()
     def compare_edges(
@@ -820,6 +820,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         least, most = values[0][0], values[0][-1]
         sizes_of = least, most, wanted
         scratch_at = _begun(scratch)
+        spare_at = scratch_at + _ROOMS + SLOTS * (tiles[5] + 64)  # tiles stay open, and what is known of the next ones
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
         none = offsets[:0]
         slots = np.empty(GROUP_ROWS + 1, np.uint8)
@@ -861,7 +862,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                     offsets[end - begin] = nbytes
                 lowest, highest = starts[begin], starts[end - 1] + sizes[end - 1]
                 if highest - lowest <= _DENSE * nbytes and highest - lowest <= room.size - 8:
-                    bad = decode_room(tiles, table, lowest, highest, room, scratch)
+                    bad = decode_room(tiles, table, lowest, highest, room_at, spare_at)
                     if bad >= 0:
                         return BAD_TILE, bad
                     _find_values(found, begin, end, starts, sizes, room_at - lowest, wanted, values, out)
@@ -873,7 +874,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                         offsets,
                         nbytes + 1,
                         room_at,
-                        scratch_at,
+                        spare_at,
                         table,
                     )
                     if bad >= 0:
