@@ -193,3 +193,16 @@ def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
     # Beside the room: what blocks have and jobs; and a sample of one stream.
     sample = 8 * bitpack.SAMPLE_BLOCKS * bitpack.BLOCK
     assert beside <= room + sample + sum(column.values.nbytes for column in columns) // 16
+
+
+def test_a_sample_has_no_more_runs(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than on the host, also where the steps between them are short, so that one more had room."""
+    monkeypatch.setattr(plan, "SAMPLE_RUNS", 3)
+    monkeypatch.setattr(plan, "RUN_ROWS", 1024)
+    values = rng.integers(0, 2**63, 4200)
+    values[3072:] = 5  # a run more of these, and bitpack would be taken
+    column = arrow_columns.describe(pa.array(values))
+    with gpu.memory.Lane() as lane:
+        (node,) = on_device().compress([ColumnTask(gpu.upload(column))], lane=lane)
+    (host,) = on_host.HostCompressor(None, OPTIONS).node(column).values
+    assert [part.codec for part in node.values[0]] == [part.codec for part in host] == ["raw"]

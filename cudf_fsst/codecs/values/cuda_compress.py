@@ -517,7 +517,7 @@ def compress(
                 whole += [(number, batch.add(task, choices, *piece)) for piece in cut]
             else:
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
-                samples.append((number, batch.add(task, choices, 0, rows, *sample)))
+                samples.append((number, batch.add(task, choices, 0, runs[-1][1], *sample)))
         if beside is not None:
             more = beside.tasks()
             tasks = [*tasks, *more]
