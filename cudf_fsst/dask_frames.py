@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, cast
 
 import pandas as pd
@@ -175,3 +176,7 @@ class CompressedDataFrame(DaskMethodsMixin):
         keys = [replace_name_in_key(key, rename) if rename else key for key in self.__dask_keys__()]
         parts = [Delayed(key, {key: graph[key]}) for key in keys]
         return CompressedDataFrame(parts, self._meta, self.divisions)
+
+
+# A worker that gets a task imports this module for it. It is to know the serializers, too, which are there.
+import_module(".dask", __package__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
 from distributed.sizeof import safe_sizeof
 
 import cudf_fsst.dask as fsst_dask
+from cudf_fsst import dask_frames
 from nasty_values import KEPT, STAYS, identical
 
 ROWS = 60_000
@@ -84,6 +86,14 @@ def test_without_dask() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "needs Dask" in done.stderr
     assert "pip install '.[dask]'" in done.stderr
+
+
+def test_a_task_brings_the_serializers() -> None:
+    """To a worker that has imported nothing."""
+    task = pickle.dumps(dask_frames._compress_partition)
+    code = f"import pickle; pickle.loads({task!r}); from distributed.protocol import dask_serialize as known; "
+    code += "import cudf_fsst; assert cudf_fsst.CompressedFrame in known._lookup"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # One process --------------------------------------------------------------------------------------------------------
