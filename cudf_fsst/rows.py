@@ -315,6 +315,7 @@ class Rows:
         version 3: columns of values other than strings, strings with a dictionary, values that have a common divisor,
         such as dates in seconds, and some types, labels and indexes. Missing labels of an object index become None, and
         NumPy's numbers in names become Python's.
+        Codec ``onpair``, and floats with a NaN where that makes them smaller, are of version 4.
         """
         self._save(path, compression, storage_options)
 
