@@ -2,8 +2,8 @@
 // Compiled for values of ITEM_NBYTES = 4 or 8 bytes.
 //
 // The kernels of bitpack.cu know nothing of it: before they pack, a block's NaN becomes the number above its others; when they have unpacked
-// or taken values, those that equal it become the NaN again. So columns without a NaN take as long as before, and those with one are read and
-// written once more.
+// or taken values, those that equal it become the NaN again. So of columns without a NaN only the sample is read once more; those with one
+// are read and written once more.
 //
 // Work unit: bitpack_find_nan and bitpack_stand_in: a warp a block of values; bitpack_put_nan and bitpack_take_nan: a thread a value. Bound:
 // memory. Invariant: whatever the NaN and the stand-ins, nothing but the wanted values is touched.
