@@ -299,7 +299,7 @@ def autotune(
 
     shown = Table(title=printable(f"{gpu}, {size_text(nbytes)} of text"), title_justify="left", box=SIMPLE)
     for heading, justify in (("tiles", "right"), ("kernels of", "left"), ("fastest launch", "left")):
-        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]  # a str here, a literal there
     for heading in ("default GB/s", "best GB/s", "gain"):
         shown.add_column(heading, justify="right")
     for one in tuned:

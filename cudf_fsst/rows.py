@@ -33,7 +33,7 @@ class Rows:
     # Came from a cudf.pandas proxy, so what is decompressed goes back as proxies.
     _proxied: bool
 
-    # What a column and a frame say of themselves ----------------------------------------------------------------------
+    # What a column and a frame each say of themselves: nothing is a `Rows` alone --------------------------------------
 
     @property
     def _contents(self) -> Sequence[Content]:

@@ -463,7 +463,7 @@ def test_errors_of_a_join_are_those_of_the_library() -> None:
         {"left_on": "v", "right_index": True, "suffixes": "ab"},
     ):
         with pytest.raises((ValueError, TypeError)) as wanted:
-            left.merge(left, **given)  # type: ignore[arg-type]
+            left.merge(left, **given)  # type: ignore[arg-type]  # what is refused
         with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value))):
             left.fsst.compress().merge(left, **given)
 

@@ -356,9 +356,9 @@ def test_concat_refuses() -> None:
     data = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
     frame = data.fsst.compress()
     with pytest.raises(TypeError, match="a list of columns or frames, not a CompressedFrame"):
-        cudf_fsst.concat(frame)  # type: ignore[arg-type]
+        cudf_fsst.concat(frame)  # type: ignore[arg-type]  # what is refused
     with pytest.raises(TypeError, match="expected CompressedColumn or CompressedFrame objects, got DataFrame"):
-        cudf_fsst.concat([data, frame])  # type: ignore[list-item]
+        cudf_fsst.concat([data, frame])  # type: ignore[list-item]  # what is refused
     with pytest.raises(TypeError, match="expected CompressedFrame objects, got CompressedColumn"):
         cudf_fsst.concat([frame, frame.column("a")])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="different columns"):

@@ -7,8 +7,8 @@ before and behind it.
 from __future__ import annotations
 
 import re
-from re import _constants as ops  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as ops  # type: ignore[attr-defined]  # not in typeshed
+from re import _parser as parser  # type: ignore[attr-defined]  # not in typeshed
 from typing import Any
 
 from . import meanings

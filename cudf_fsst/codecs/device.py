@@ -73,7 +73,7 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         try:
             _collect(one, values, strings)
         except ValueError as error:
-            error.column = number  # type: ignore[attr-defined]
+            error.column = number  # type: ignore[attr-defined]  # for whoever names the column
             raise
     # A codec of text that the user names takes its columns by itself; at level max the smallest of all is looked for.
     first, of_text = texts()[0], {i: task.texts for i, task in enumerate(strings)}

@@ -92,8 +92,8 @@ class Columns(Labelled):
             return self._whole("mode", {"dropna": dropna})
         with self._backend.current():
             counts = self.value_counts(dropna=dropna)  # type: ignore[attr-defined]  # of a column
-            most = counts[counts == counts.max()].index.to_series().astype(self.dtype)  # type: ignore[attr-defined]
-            most.name = self._name  # type: ignore[attr-defined]
+            most = counts[counts == counts.max()].index.to_series().astype(self.dtype)  # type: ignore[attr-defined]  # of a column
+            most.name = self._name  # type: ignore[attr-defined]  # of a column
             return most.mode(dropna=dropna)
 
     # Rows -------------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Columns(Labelled):
     def duplicated(self, keep: Any = "first") -> Any:
         """Whether the value was there before (or comes again: ``keep="last"``), a Series of booleans."""
         if self._has_dictionary:
-            return self.to_categorical().duplicated(keep=keep)  # type: ignore[attr-defined]
+            return self.to_categorical().duplicated(keep=keep)  # type: ignore[attr-defined]  # of a column
         return self._whole("duplicated", {"keep": keep})
 
     def drop_duplicates(self, *, keep: Any = "first", ignore_index: bool = False) -> Any:
@@ -130,7 +130,7 @@ class Columns(Labelled):
         """
         options = {"na_action": na_action, **options}
         if self._has_dictionary and (isinstance(func, Mapping) or hasattr(func, "iloc")):
-            return query.row_by_row(self, "map", lambda series: series.map(func, **options))  # type: ignore[arg-type]
+            return query.row_by_row(self, "map", lambda series: series.map(func, **options))  # type: ignore[arg-type]  # a column
         return self._out(self._range(0, None)).map(func, **options)
 
     def to_list(self) -> list[Any]:
@@ -180,7 +180,7 @@ class Columns(Labelled):
             series = change(self._range(0, None))
             options = {"table": None, "tile_size": "auto", "level": "default"}
             ((content,), _) = backend.compress([Asked(series, None, options, lenient=True)])
-        made: _C = self._make(content, backend, name, self._index, None, self._proxied)  # type: ignore[attr-defined]
+        made: _C = self._make(content, backend, name, self._index, None, self._proxied)  # type: ignore[attr-defined]  # of a column
         return made
 
     @property

@@ -67,7 +67,7 @@ class Written(Rows):
             {
                 "Column": [str(label) for label in self._labels],
                 **({"Non-Null Count": self._counts()} if show_counts in (None, True) else {}),
-                "Dtype": [str(dtype) for dtype in self.dtypes],  # type: ignore[attr-defined]
+                "Dtype": [str(dtype) for dtype in self.dtypes],  # type: ignore[attr-defined]  # of a frame
                 "Codec": [content.node.codec for content in self._columns],
                 "Bytes": [content.node.nbytes for content in self._columns],
             },
@@ -78,14 +78,14 @@ class Written(Rows):
             f"Index: {len(self)} entries" + (f", {index}" if index else ""),
             f"Data columns (total {len(self._columns)} columns):",
             lines.to_string(index_names=False) if len(lines) else "",
-            f"memory usage: {self.nbytes:,} bytes, "  # type: ignore[attr-defined]
+            f"memory usage: {self.nbytes:,} bytes, "  # type: ignore[attr-defined]  # of a frame
             f"{self.uncompressed_nbytes:,} uncompressed",
         ]
         print(*(line for line in text if line), sep="\n", file=buf or sys.stdout)
 
     def _counts(self) -> list[int]:
         """Values of each column that are not missing."""
-        return [int(self.column_at(place).count()) for place in range(len(self._columns))]  # type: ignore[attr-defined]
+        return [int(self.column_at(place).count()) for place in range(len(self._columns))]  # type: ignore[attr-defined]  # of a frame
 
     def to_csv(
         self, path_or_buf: Any = None, *, header: Any = True, chunk_bytes: int | None = None, **options: Any

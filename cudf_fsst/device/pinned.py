@@ -163,5 +163,5 @@ def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
 
 def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:
     """The first bytes of an array for which `is_pinned` holds; the rest goes back to the pool."""
-    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]
+    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]  # `is_pinned` says what it is
     return array[:nbytes]

@@ -30,11 +30,11 @@ def recorded_launches(into: Launches) -> Iterator[None]:
         end.record(self.stream)
         events.append((kernel.name, begin, end))
 
-    Lane.launch = timed  # type: ignore[method-assign]
+    Lane.launch = timed  # type: ignore[method-assign]  # for a while
     try:
         yield
     finally:
-        Lane.launch = launch  # type: ignore[method-assign]
+        Lane.launch = launch  # type: ignore[method-assign]  # as it was
         cupy.cuda.runtime.deviceSynchronize()
         elapsed = cupy.cuda.get_elapsed_time
         into.extend((name, elapsed(zero, begin), elapsed(zero, end)) for name, begin, end in events)

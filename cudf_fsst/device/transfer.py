@@ -189,7 +189,7 @@ class Outbox:
                 for start in range(0, host.size, _PIECE):
                     self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
                 self._keep(host, [(buffers[number], after)])
-        return sent  # type: ignore[return-value]
+        return sent  # type: ignore[return-value]  # none is None any more
 
     def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
         """Where a small buffer will be; None if there is no pinned memory for a parcel."""

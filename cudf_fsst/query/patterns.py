@@ -77,11 +77,11 @@ def of_method(
         machine = _expression(column, name, given)
         warns = name == "contains" and given.get("regex", True) is True and _has_groups(pattern)
         if isinstance(pattern, re.Pattern):
-            example = re.compile("a", pattern.flags & ~_NO_FLAGS)  # type: ignore[assignment]
+            example = re.compile("a", pattern.flags & ~_NO_FLAGS)  # type: ignore[assignment]  # else a str
     elif name == "like":
         machine = _like(column, pattern, given.get("esc"))
     elif name in ("startswith", "endswith") and type(pattern) is tuple:
-        machine, example = _edges(name, pattern), ("a",)  # type: ignore[assignment]
+        machine, example = _edges(name, pattern), ("a",)  # type: ignore[assignment]  # else a str
     if machine is None:
         return None
     some = {**given, names[0]: example}
