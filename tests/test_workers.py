@@ -85,11 +85,11 @@ def test_as_many_as_are_asked_for(monkeypatch: pytest.MonkeyPatch, threads: int)
 
 
 def test_threads_stay() -> None:
-    before = {thread.ident for thread in threading.enumerate()}
+    before = set(threading.enumerate())  # not their numbers, which the next threads get
     for _ in range(300):
         map_items(lambda item: item, range(9))
     assert len(workers._pool.threads) == 4
-    assert len({thread.ident for thread in threading.enumerate()} - before) == 4
+    assert len(set(threading.enumerate()) - before) == 4
     assert workers._pool.wanted == []
 
 
