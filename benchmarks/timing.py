@@ -25,7 +25,7 @@ from unittest import mock
 import cupy
 import rmm.mr
 
-from cudf_fsst.codecs.fsst import cuda_compress, cuda_long
+from cudf_fsst.codecs.text import cuda_compress, cuda_long
 from cudf_fsst.device.timing import Launches, recorded_launches
 
 #: How the names of kernels begin that encode, compact and decode text.

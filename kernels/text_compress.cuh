@@ -1,5 +1,5 @@
 // What the kernels of compression get from the host, and from each other. Every field is 64 bits wide: the host fills arrays of
-// words (cudf_fsst/codecs/fsst/views.py).
+// words (cudf_fsst/codecs/text/views.py).
 #pragma once
 
 #include "text.cuh"

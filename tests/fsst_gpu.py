@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst.tuning import Choices
-from cudf_fsst.codecs.fsst.views import found_places
 from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text import plan
 from cudf_fsst.codecs.text.choose import codec_of
 from cudf_fsst.codecs.text.segment import Segment
+from cudf_fsst.codecs.text.views import found_places
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Buffer, Emulator
 

@@ -19,7 +19,7 @@ from emulation.device import ORDERS
 from fsst_gpu import CASES, SEGMENT, WORDS, Gpu, column, columns, gpu, same_segments, text
 
 if TYPE_CHECKING:
-    from cudf_fsst.codecs.fsst.cuda_room import RoomColumn
+    from cudf_fsst.codecs.text.cuda_room import RoomColumn
 
 __all__ = ["emulator", "gpu"]
 
@@ -37,7 +37,7 @@ def one_table(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 def pool(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """Give columns of several segments so many bytes for their codes."""
-    from cudf_fsst.codecs.fsst import cuda_compress
+    from cudf_fsst.codecs.text import cuda_compress
 
     planned = cuda_compress.with_pool
 
@@ -188,7 +188,7 @@ def test_memory_runs_out(one_table: Gpu, rng: np.random.Generator) -> None:
 
 def test_which_columns(one_table: Gpu) -> None:
     """Those whose codes have room if they take half of the characters; with all else that rule is kept to 64 MiB."""
-    from cudf_fsst.codecs.fsst import cuda_room
+    from cudf_fsst.codecs.text import cuda_room
 
     def planned(chars: int, **options: object) -> object:
         strings = one_table.upload(column([b"x"]))

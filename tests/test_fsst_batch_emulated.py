@@ -31,8 +31,7 @@ class Batch(Gpu):
     waits = 0
 
     def __init__(self, device: FakeDevice) -> None:
-        from cudf_fsst.codecs.fsst import cuda_compress, cuda_room
-        from cudf_fsst.codecs.text import cuda_task
+        from cudf_fsst.codecs.text import cuda_compress, cuda_room, cuda_task
 
         super().__init__(device)
         self.codec: Any = cuda_compress

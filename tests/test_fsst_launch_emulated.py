@@ -95,7 +95,7 @@ def test_encoding_begins_before_memory_is_taken(
     giant: bool, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of long columns, before the rows are known; `giant`: in vain, as there is one segment with rows."""
-    from cudf_fsst.codecs.fsst import cuda_long
+    from cudf_fsst.codecs.text import cuda_long
 
     taken: list[int] = []
     encode = cuda_long.encode

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cudf_fsst.codecs.fsst import kernel_tables, launch, train
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
-from cudf_fsst.codecs.fsst.views import ScopeView
-from cudf_fsst.codecs.fsst.views import words as view_words
 from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.views import ScopeView
+from cudf_fsst.codecs.text.views import words as view_words
 from emulation.conftest import emulator
 from emulation.device import GPUS
 from emulation.emulator import SCHEDULES, Emulator

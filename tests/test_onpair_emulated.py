@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.fsst.views import WaveView, words
 from cudf_fsst.codecs.onpair import launch
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.text.launch import SEGMENT_VIEW
+from cudf_fsst.codecs.text.views import WaveView, words
 from emulation.conftest import emulator
 from emulation.emulator import Emulator
 from onpair_cases import KINDS, encoded, table_for, text

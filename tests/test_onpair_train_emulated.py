@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.fsst.views import ScopeView, found_places, words
 from cudf_fsst.codecs.onpair import launch, plan
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.onpair.train import train_table
+from cudf_fsst.codecs.text.views import ScopeView, found_places, words
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 from onpair_cases import KINDS, text

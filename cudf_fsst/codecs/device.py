@@ -20,13 +20,13 @@ from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
 from .dict.part import DictPart
-from .fsst import cuda_compress as fsst
 from .node import Node, Parts, is_signed, of_parts, of_validity
 from .part import Part
 from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text import cuda_compress as pipeline
 from .text.cuda_task import TextTask, chars_of, takes_all
 from .text.segment import Segment
 from .values import cuda as fixed
@@ -146,7 +146,7 @@ def _compress_long(
     if begun is not None:
         steps.append(begun)
     elif strings:
-        steps.append(fsst.compress(strings, lane=lane, outbox=outbox))
+        steps.append(pipeline.compress(strings, lane=lane, outbox=outbox))
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
@@ -168,7 +168,7 @@ def _choose(
     if (samples := dictionary.carried(asked, chars)) is not None:
         columns = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
         tasks = dictionary.plain_tasks(columns)
-        begun = fsst.compress(tasks, lane=lane, outbox=outbox, beside=samples)
+        begun = pipeline.compress(tasks, lane=lane, outbox=outbox, beside=samples)
         try:
             next(begun)
         finally:  # whatever has come of it, the samples may be under way

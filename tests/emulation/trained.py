@@ -16,8 +16,8 @@ import numpy as np
 from cudf_fsst.codecs.fsst import kernel_tables, launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
-from cudf_fsst.codecs.fsst.views import ScopeView, found_places
 from cudf_fsst.codecs.text import plan
+from cudf_fsst.codecs.text.views import ScopeView, found_places
 
 from .emulator import Emulator
 

@@ -13,8 +13,8 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
-from ..fsst.cuda_room import Room
 from ..text import plan as fsst_plan
+from ..text.cuda_room import Room
 from . import launch, plan
 from .cuda import find_kernel
 

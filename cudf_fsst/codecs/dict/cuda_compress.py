@@ -15,11 +15,11 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
-from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dict_part, of_parts
 from ..part import Part
 from ..scratch import scratch_limit
 from ..task import ColumnTask
+from ..text import cuda_compress as pipeline
 from ..text.cuda_task import TextTask
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_text, plan
@@ -294,7 +294,7 @@ def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: L
     """Gather the values of dictionaries, and compress them."""
     if not some:
         return
-    found = yield from fsst.compress(gather_values(some, lane), lane=lane, outbox=outbox)
+    found = yield from pipeline.compress(gather_values(some, lane), lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
         scope.segments, scope.held = segments, None
 

@@ -19,9 +19,9 @@ from ...device.memory import Lane
 from ...device.transfer import to_host
 from .. import device_strings
 from ..cuda_tables import JobTables
-from ..fsst import cuda_compress as fsst
 from ..node import Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
+from ..text import cuda_compress as pipeline
 from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
 from . import cpu_merge, cuda_answer, cuda_pack, plan
@@ -107,5 +107,5 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
         values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-    (segments,) = yield from fsst.compress([TextTask(strings, **sizes)], lane=lane)
+    (segments,) = yield from pipeline.compress([TextTask(strings, **sizes)], lane=lane)
     return of_parts(own.type, segments)

@@ -20,9 +20,9 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps, together
 from ..cuda_tables import JobTables
-from ..fsst import cuda_compress as fsst
 from ..node import Parts
 from ..task import ColumnTask
+from ..text import cuda_compress as pipeline
 from ..text import plan as fsst_plan
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
@@ -116,7 +116,7 @@ class Short:
 
     def _begin(self) -> None:
         """Start FSST for all columns, as if none had a dictionary."""
-        self._fsst = fsst.compress(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
+        self._fsst = pipeline.compress(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
         next(self._fsst)
 
     def tasks(self) -> Sequence[fixed.StreamTask]:
@@ -181,7 +181,7 @@ class Short:
         plain = plain_tasks(self.columns)
         tasks = [*plain, *gather_values(gathered, self._lane)]
         made, packed = yield from together(
-            fsst.compress(tasks, lane=self._lane, outbox=self._outbox),
+            pipeline.compress(tasks, lane=self._lane, outbox=self._outbox),
             pack([one for one, _ in later], self._lane, self._outbox),
         )
         for (_, scope), parts in zip(later, packed, strict=True):

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from ...device.memory import device_attributes
+from ..text.cuda_compress import compress as compress
+from ..text.cuda_compress import tables as tables
+from ..text.cuda_compress import train as train
 from ..text.launch import Shape
 from . import TILE_SIZE, launch
-from .cuda_compress import compress as compress
-from .cuda_compress import tables as tables
-from .cuda_compress import train as train
 from .cuda_kernels import choices as choices
 from .cuda_kernels import get_kernel
 from .cuda_match import match as match

@@ -14,9 +14,9 @@ from ..scratch import scratch_limit
 from ..text import launch as text_launch
 from ..text.cuda_match_layout import rounds
 from ..text.layout import ROW_BLOCK
+from ..text.views import ROWS_VIEW
 from . import launch
 from .cuda_kernels import get_kernel
-from .views import ROWS_VIEW
 
 if TYPE_CHECKING:  # its readers ask the registry for this codec
     from ..text.cuda_reading import Reading

@@ -19,13 +19,13 @@ from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ...workers import map_items
 from ..cuda_kernels import blocks, get_kernel
-from ..fsst import cuda_compress as pipeline
-from ..fsst.views import words
+from ..text import cuda_compress as pipeline
 from ..text import cuda_sample
 from ..text import launch as text_launch
 from ..text.cuda_task import TextTask, TrainingNbytes, TrainingScope, check_level
 from ..text.launch import PIECE_TILES
 from ..text.plan import choice_positions
+from ..text.views import words
 from . import TILE_SIZE, cpu, launch, plan
 from .cuda_match import answer as answer
 from .cuda_match import match as match

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ...device.memory import Lane, SideLanes, Workspace, pinned
 from ...device.waits import Steps
-from ..fsst.cuda_room import make_room, plan_columns, rounds
-from ..fsst.cuda_tables import download_found, find_cuts, look
+from .cuda_room import make_room, plan_columns, rounds
+from .cuda_tables import download_found, find_cuts, look
 from .cuda_task import TextTask
 from .plan import SAMPLE_CHUNK
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-from ..text.launch import all_u64
+from .launch import all_u64
 
 #: `RowsView` of kernels/fsst_rows.cuh.
 ROWS_VIEW = all_u64("first_tile", "automaton")

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..text import launch as text_launch
-from ..text import plan
-from ..text.cuda_task import TextTask, chars_of
-from ..text.layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
-from ..text.segment import Segment
-from . import TILE_SIZE, kernel_tables, launch
-from .cuda_kernels import blocks, choices
-from .symbols import SymbolTable
-from .tuning import Choices
+from ..fsst import kernel_tables, launch
+from ..fsst.cuda_kernels import blocks, choices
+from ..fsst.symbols import TILE_SIZE, SymbolTable
+from ..fsst.tuning import Choices
+from . import launch as text_launch
+from . import plan
+from .cuda_task import TextTask, chars_of
+from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .segment import Segment
 from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView, found_places
 
 _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes

@@ -37,9 +37,9 @@ from ...device import waits
 from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..text.cuda_task import TextTask, check_level
-from ..text.segment import Segment
-from . import kernel_tables
+from ..fsst import kernel_tables
+from ..fsst.symbols import SymbolTable
+from ..fsst.train import train_table
 from .cuda_encode import compress_at_once, waves_at_once
 from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
@@ -56,8 +56,8 @@ from .cuda_room import (
     with_pool,
 )
 from .cuda_tables import download_found, exported_tables, find_cuts, look, place_tables
-from .symbols import SymbolTable
-from .train import train_table
+from .cuda_task import TextTask, check_level
+from .segment import Segment
 from .views import words
 
 

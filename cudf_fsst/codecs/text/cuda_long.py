@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from ...device.memory import Lane, pinned
 from ...device.transfer import Outbox
-from ..text.layout import TILE_BLOCK
 from .cuda_encode import Kind, compact, encode, kind_of, make_wave, with_places
 from .cuda_room import PARTS, ColumnTables, Cut, Results, Room
 from .cuda_tables import Exported, host_tables, pack_rows, packs
+from .layout import TILE_BLOCK
 from .views import WORD, WaveView, words
 
 

@@ -14,13 +14,13 @@ from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import kept_with
 from ...profiling import MEASURE
-from ..text import launch as text_launch
-from ..text.cuda_task import TileEncoder, TrainingScope
-from ..text.layout import ROW_BLOCK, SegmentLayout
-from . import kernel_tables, launch, train_max
-from .cuda_kernels import blocks, get_kernel
+from ..fsst import kernel_tables, launch, train_max
+from ..fsst.cuda_kernels import blocks, get_kernel
+from ..fsst.symbols import SymbolTable
+from . import launch as text_launch
 from .cuda_room import ColumnTables, Cut, Room, RoomColumn
-from .symbols import SymbolTable
+from .cuda_task import TileEncoder, TrainingScope
+from .layout import ROW_BLOCK, SegmentLayout
 from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64

@@ -15,14 +15,14 @@ import numpy as np
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Outbox
 from ...profiling import COMPACT, ENCODE
-from ..text import launch as text_launch
-from ..text.cuda_task import TileEncoder
-from ..text.layout import SECTIONS, TILE_BLOCK
-from . import launch
-from .cuda_kernels import blocks, get_kernel
+from ..fsst import launch
+from ..fsst.cuda_kernels import blocks, get_kernel
+from ..fsst.tuning import Choices
+from . import launch as text_launch
 from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
-from .tuning import Choices
+from .cuda_task import TileEncoder
+from .layout import SECTIONS, TILE_BLOCK
 from .views import WORD, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64
