@@ -21,7 +21,7 @@ import xxhash
 
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.values import cpu
-from cudf_fsst.files import records, storage
+from cudf_fsst.files import outer, records, storage
 from sound_files import subjects
 
 SCHEMA, INDEX, TABLE, META, CODES = range(1, 6)
@@ -46,7 +46,8 @@ class File:
 
     def section(self, kind: int, number: int = 0) -> bytearray | None:
         """The content of a section, which may be changed."""
-        return next((content for one, other, content in self.sections if (one, other) == (kind, number)), None)
+        found = (content for one, other, content in self.sections if (one & 0xFFFF, other) == (kind, number))
+        return next(found, None)
 
     def to_bytes(self) -> bytes:
         head = b"".join(self.columns) + b"".join(self.segments)
@@ -142,8 +143,24 @@ def in_section(dice: random.Random, file: File) -> None:
     kinds = [kind for kind in (INDEX, TABLE, META, META, META, CODES, CODES) if file.section(kind) is not None]
     if kinds:
         chosen = dice.choice(kinds)
-        content = dice.choice([content for kind, _, content in file.sections if kind == chosen])
-        dice.choice([change_number, change_number, change_bytes])(dice, content)
+        kind, content = dice.choice([(kind, some) for kind, _, some in file.sections if kind & 0xFFFF == chosen])
+        change = dice.choice([change_number, change_number, change_bytes])
+        if kind == chosen or dice.random() < 0.3:
+            change(dice, content)
+        else:
+            within_outer(content, lambda inner: change(dice, inner))
+
+
+def within_outer(stored: bytearray, change: Callable[[bytearray], None]) -> None:
+    """Change what a section holds below its outer codec; where another mutation has broken that, nothing."""
+    try:
+        inner = np.empty(outer.nbytes_of(np.frombuffer(bytes(stored), np.uint8), len(stored)), np.uint8)
+        outer.unwrap(np.frombuffer(bytes(stored), np.uint8), 1, inner)
+    except ValueError:
+        return
+    content = bytearray(inner.tobytes())
+    change(content)
+    stored[:] = struct.pack("<Q", len(content)) + pa.Codec("zstd").compress(bytes(content), asbytes=True)
 
 
 def rows_everywhere(dice: random.Random, file: File) -> None:

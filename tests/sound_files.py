@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import cudf_fsst
 from column_cases import DTYPES, INDEXES
 from cudf_fsst.codecs.values import cpu
 from cudf_fsst.files import storage
@@ -225,6 +226,10 @@ def subjects() -> list[tuple[str, bytes]]:
         for tile_size in 128, 1024:
             repeated.fsst.compress(codec="onpair", tile_size=tile_size).save(path)
             made.append((f"column of onpair, tiles of {tile_size}", path.read_bytes()))
+        mixed = cudf_fsst.concat([repeated.fsst.compress(codec=codec) for codec in ("fsst", "dict", "onpair")])
+        for compression in None, "zstd":
+            mixed.save(path, compression=compression)
+            made.append((f"column of several codecs, {compression}", path.read_bytes()))
         for name, values in columns():
             values.fsst.compress().save(path)
             made.append((f"column of {name}", path.read_bytes()))
@@ -232,6 +237,9 @@ def subjects() -> list[tuple[str, bytes]]:
         for name, frame in frames():
             frame.fsst.compress(codecs=codecs.get(name)).save(path)
             made.append((f"frame of {name}", path.read_bytes()))
+            if name in {"texts", "nested", "long"}:
+                frame.fsst.compress(codecs=codecs.get(name)).save(path, compression="zstd")
+                made.append((f"frame of {name} with zstd", path.read_bytes()))
         for name, streams, kind, tree in much():
             index = {"names": [None], "range": [0, tree["rows"], 1]}
             labels = encode_labels(pd.Index(["a"]))
