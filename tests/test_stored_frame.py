@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import cudf_fsst
+from cudf_fsst.codecs.node import is_strings
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.files import storage
 from cudf_fsst.files.versions import FRAME_VERSION
@@ -259,6 +260,7 @@ MISFITS: list[tuple[pa.DataType, dict[str, Any]]] = [
     (pa.dictionary(pa.int8(), pa.string()), TEXT),
     (pa.list_(pa.dictionary(pa.int8(), pa.string())), {"kind": "object"}),
     (pa.list_(pa.int8()), TEXT),
+    (pa.large_binary(), TEXT),
     (pa.timestamp("ns", tz="No/Where"), {"kind": "object"}),
 ]
 
@@ -270,7 +272,7 @@ def filled(kind: pa.DataType, streams: list[storage.Stream], rows: int = 2) -> d
     strings = None
     if rows == 0:
         pass
-    elif pa.types.is_string(kind):
+    elif is_strings(kind):
         streams.append(("fsst", pd.Series([""] * rows).fsst.compress().segments))
         strings = len(streams) - 1
     elif not pa.types.is_struct(kind):

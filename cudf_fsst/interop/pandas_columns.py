@@ -137,6 +137,12 @@ def try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
         raise ValueError("each row would be a copy of its category")
     if (stored is None or stored["kind"] != "arrow") and any(map(is_view, within(kind))):
         raise ValueError("only ArrowDtype has views")
+    if (
+        stored is not None
+        and stored["kind"] == "string"
+        and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    ):
+        raise ValueError("its values are bytes, not strings")
     found = decode_column(pa.chunked_array([one_row(kind)]), stored)
     if stored is not None and stored["kind"] == "masked" and str(found.dtype) != stored["type"]:
         raise ValueError(f"it would be {found.dtype}")
