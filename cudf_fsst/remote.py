@@ -66,7 +66,7 @@ def is_file_object(value: Any) -> bool:
 
 
 def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> Any:
-    """A URL as a `Remote`; any other target, a path or a file object, as it is.
+    """A URL as a `Remote`, a path with its ``~`` expanded as pandas does it, a file object as it is.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> An
     if not is_url(target):
         if storage_options:
             raise ValueError(f"storage_options are for URLs, not for {_shown(target)}")
-        return target
+        return os.path.expanduser(target) if isinstance(target, (str, bytes, os.PathLike)) else target
     try:
         import fsspec
     except ImportError as error:

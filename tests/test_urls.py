@@ -397,6 +397,24 @@ def test_file_objects_that_are_none(tmp_path: Path) -> None:
         cudf_fsst.load(io.BytesIO(), storage_options={"a": 1})
 
 
+def test_paths_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    frame = DATA[:100].fsst.compress()
+    frame.save("~/f.fsst")
+    frame.to_parquet(Path("~/p.parquet"))
+    frame.to_parquet("~/hive", partition_cols=["n2"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.fsst", "hive", "p.parquet"]
+    for path in ("~/f.fsst", Path("~/f.fsst"), b"~/f.fsst"):
+        assert cudf_fsst.load(path).equals(frame)
+    for paths in ("~/p.parquet", ["~/p.parquet"], "~/p.*"):
+        assert read(paths).equals(frame)
+    assert len(read("~/hive")) == len(frame)
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/none"):
+        read("~/none")
+    pytest.importorskip("polars")
+    assert cudf_fsst.scan("~/f.*").collect().height == len(frame)
+
+
 # What to_parquet takes ------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def _paths(path: Any, storage_options: Mapping[str, Any] | None) -> list[Any]:
     if is_url(path) or is_file_object(path):
         return [path]
     if isinstance(path, (str, os.PathLike)):
-        name = os.fsdecode(path)
+        name = os.fsdecode(located(path))
         if os.path.exists(name) or not glob.has_magic(name):
             return [name]
         found = sorted(glob.glob(name, recursive=True))

@@ -335,9 +335,7 @@ def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Fil
         raise ValueError("read_parquet was given an empty list of files")
     if any(map(is_url, names)):
         return _of_urls(names, storage_options)
-    if storage_options:
-        located(names[0], storage_options)
-    paths = [os.fsdecode(one) for one in names]
+    paths = [os.fsdecode(located(one, storage_options)) for one in names]
     for path in paths:
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file")
