@@ -26,7 +26,7 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+\-.]*(::[A-Za-z0-9+\-.]+)*://")
 _NEAR = 64 << 10
 #: Bytes that are asked for at once, so that several connections share a large range.
 _PART = 16 << 20
-#: Bytes that are in memory twice, at most, while they are copied to where they are to be.
+#: Bytes that are in memory twice, at most, while a thread copies them to where they are to be.
 _BATCH = 64 << 20
 #: Bytes at the end that are kept: the footers of most Parquet files.
 _TAIL = 64 << 10

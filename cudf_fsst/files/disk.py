@@ -364,8 +364,8 @@ class Source(Protocol):
         """How many bytes it has."""
 
     @property
-    def in_threads(self) -> bool:
-        """Whether threads read beside each other; else all is asked for at once."""
+    def is_far(self) -> bool:
+        """Whether it takes long to ask for something, so that much is asked for at once."""
 
     def fill(self, targets: Sequence[tuple[int, npt.NDArray[np.uint8]]]) -> None:
         """Read into arrays, each from a place on.
@@ -382,7 +382,7 @@ class Source(Protocol):
 class _Disk:
     """A file of this machine."""
 
-    in_threads = True
+    is_far = False
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor, self.name, self.size = descriptor, name, os.fstat(descriptor).st_size
@@ -401,7 +401,7 @@ class _Disk:
 class _FileInMemory:
     """The bytes of a file."""
 
-    in_threads, name = True, None
+    is_far, name = False, None
 
     def __init__(self, content: Any) -> None:
         self._content = np.frombuffer(content, np.uint8)
@@ -416,7 +416,7 @@ class _FileInMemory:
 class _Elsewhere:
     """A URL or a file object."""
 
-    in_threads = False
+    is_far = True
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges, self.name, self.size = ranges, ranges.name, ranges.size

@@ -39,6 +39,8 @@ FIRST_TEXT = texts()[0].NAME
 _HEAD_NBYTES, _FAR_HEAD_NBYTES = 4 << 10, 64 << 10
 #: Fewer bytes than this are checked before a thread would have started.
 _WORTH_THREADS = 2**20
+#: Bytes of what takes long to ask that a thread reads at once, and threads: while some wait, others check.
+_FAR_NBYTES, _FAR_THREADS = 32 << 20, 4
 
 #: Codec and consecutive parts: what a column record describes.
 Stream = tuple[str, Sequence[Any]]
@@ -234,7 +236,7 @@ class Opened:
     def __init__(self, source: Source, buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None) -> None:
         self._source, file_nbytes = source, source.size
         self._buffers = buffers or (lambda sizes: [np.empty(nbytes, np.uint8) for nbytes in sizes])
-        start = self._first(min(file_nbytes, _HEAD_NBYTES if source.in_threads else _FAR_HEAD_NBYTES))
+        start = self._first(min(file_nbytes, _FAR_HEAD_NBYTES if source.is_far else _HEAD_NBYTES))
         version, columns, segments, sections, records_checksum = records.read_preamble(start, file_nbytes)
         if version == FORMAT_VERSION and columns != 1:
             raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
@@ -336,15 +338,9 @@ class Opened:
         for i, place in enumerate(places):
             if place.outer:
                 contents[i] = np.empty(place.nbytes, np.uint8)
-        if not self._source.in_threads:
-            pairs = zip(places, gaps, padding, contents, strict=True)
-            self._source.fill([one for place, gap, a, b in pairs for one in ((gap, a), (place.offset, b))])
 
-        def check(i: int) -> None:
+        def check_section(i: int) -> None:
             place = places[i]
-            with naming(place.name):
-                if self._source.in_threads:
-                    self._source.fill([(gaps[i], padding[i]), (place.offset, contents[i])])
             if padding[i].any():
                 raise ValueError(f"padding before {place.name}: not zero")
             if xxhash.xxh3_64_intdigest(contents[i]) != place.checksum:
@@ -355,8 +351,16 @@ class Opened:
                     outer.unwrap(contents[i], place.outer, content)
                 contents[i] = content
 
-        # The system and the checksums let go of the interpreter, so threads share them.
-        _share(check, range(len(places)), [place.nbytes for place in places])
+        def read(run: Sequence[int]) -> None:
+            with naming(places[run[0]].name):
+                pairs = [((gaps[i], padding[i]), (places[i].offset, contents[i])) for i in run]
+                self._source.fill([one for pair in pairs for one in pair])
+            for i in run:
+                check_section(i)
+
+        # The system, the connections and the checksums let go of the interpreter, so threads share them.
+        least, threads = (_FAR_NBYTES, _FAR_THREADS) if self._source.is_far else (_WORTH_THREADS, None)
+        map_items(read, _runs(range(len(places)), [place.nbytes for place in places], least), threads)
         return {(place.kind, place.number): content for place, content in zip(places, contents, strict=True)}
 
 
@@ -410,22 +414,27 @@ def version_of(path: str | os.PathLike[str]) -> int:
         return int.from_bytes(file.read(len(records.MAGIC) + 4)[len(records.MAGIC) :], "little")
 
 
-def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequence[int]) -> None:
-    """Call the function for every item, in threads that take so many of them at a time that it is worth it."""
-    runs: list[list[Any]] = [[]]
-    nbytes = 0
+def _runs(items: Sequence[Any], sizes: Sequence[int], least: int) -> list[list[Any]]:
+    """Items cut into lists, each but the last of at least so many bytes; none is empty."""
+    runs: list[list[Any]] = []
+    nbytes = least
     for item, size in zip(items, sizes, strict=True):
-        if nbytes >= _WORTH_THREADS:
+        if nbytes >= least:
             runs.append([])
             nbytes = 0
         runs[-1].append(item)
         nbytes += size
+    return runs
+
+
+def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequence[int]) -> None:
+    """Call the function for every item, in threads that take so many of them at a time that it is worth it."""
 
     def work(run: list[Any]) -> None:
         for item in run:
             function(item)
 
-    map_items(work, runs)
+    map_items(work, _runs(items, sizes, _WORTH_THREADS))
 
 
 def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Table:
