@@ -33,7 +33,7 @@ STAGES = {
     "fsst_train": "1 tables",
     "fsst_train_cluster": "1 tables",
     "fsst_encode": "2-4 encode, transpose, gather",
-    "fsst_compact": "5 compact",
+    "text_compact": "5 compact",
     "fsst_decode": "decode",
     **{f"onpair_{name}": "1 tables" for name in ("sample", "count", "collect", "filter", "select", "rank", "index")},
     "onpair_encode": "2-4 encode, transpose, gather",

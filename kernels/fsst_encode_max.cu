@@ -1,5 +1,5 @@
 // FSST encode for level "max": characters of segments -> the fewest codes, into the same slots as fsst_encode, whose
-// fsst_compact brings them to their places.
+// text_compact brings them to their places.
 //
 // Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane, in two passes:
 //

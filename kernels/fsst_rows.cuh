@@ -11,7 +11,7 @@
 #define UNDECIDED_SHIFT 20
 #define LENGTH_SHIFT 28
 
-// What these kernels need to know of a segment besides its SegmentView. Filled as that (cudf_fsst/codecs/text/views.py, ROWS_VIEW).
+// What these kernels need to know of a segment besides its SegmentView. Filled as that (cudf_fsst/codecs/fsst/launch.py, ROWS_VIEW).
 struct RowsView {
   u64 first_tile;  // number of its first tile among those of the launch
   u64 automaton;   // number of the automaton of its symbol table

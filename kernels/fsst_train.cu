@@ -304,5 +304,5 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
   }
   if (thread == 0) result->count = used;
   const u32 two_byte_limit = __syncthreads_count(two_bytes);
-  write_tables(t, tables + blockIdx.x, two_byte_limit, scopes[blockIdx.x].pairs_mixed != 0, 0, 1);
+  write_tables(t, tables + blockIdx.x, two_byte_limit, scopes[blockIdx.x].tables_form != 0, 0, 1);
 }

@@ -394,5 +394,5 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
   }
   if (thread == 0 && rank == 0) result->count = used;
   const u32 two_byte_limit = __syncthreads_count(two_bytes);
-  write_tables(t, tables + number, two_byte_limit, scope.pairs_mixed != 0, rank, CLUSTER_BLOCKS);
+  write_tables(t, tables + number, two_byte_limit, scope.tables_form != 0, rank, CLUSTER_BLOCKS);
 }

@@ -1,5 +1,5 @@
 // OnPair encode: characters of segments -> codes, greedy: always the longest symbol. Into the same slots as fsst_encode, whose
-// fsst_compact brings them to their places.
+// text_compact brings them to their places.
 //
 // Work unit: a warp encodes a piece of 32 consecutive tiles, one tile a lane. A lane reads its characters in chunks of 16 bytes, two ahead of where
 // it stands, and writes its codes to its row in shared memory; then the warp writes the 32 rows back to back into the slot. A row has room for

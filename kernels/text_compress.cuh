@@ -49,7 +49,7 @@ struct ScopeView {
   u64 found, segments;  // of the column
   u64 first;            // the scope's first segment, of those that have rows
   u64 most;             // segments of the scope at most, of those that have rows
-  u64 pairs_mixed;      // as EncodeTables::pairs is to be
+  u64 tables_form;      // of what the encoder reads of the table: fsst: whether EncodeTables::pairs is mixed
 };
 
 // Tiles of a segment that are encoded together: all, unless it is longer than a slot.
@@ -66,7 +66,7 @@ struct WaveView {
   u64 capacity;      // bytes of the slot, where pieces share it and have places; 0: it is as large as the characters
   u64 used;          // address of how many of them are taken
   u64 taken;         // address of how many pieces warps have taken, beside their first
-  u64 tiles;         // of the wave; from here on for fsst_compact
+  u64 tiles;         // of the wave; from here on for text_compact
   u64 before;        // bytes of codes of the segment's waves before
   u64 block_starts, stored_lengths, codes;  // addresses in the result, of the wave
 };

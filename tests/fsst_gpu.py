@@ -54,7 +54,7 @@ class TextCalls:
         given: dict[str, Any] = {"table": None, "tile_size": "auto", "level": "default"} | options
         task = self._task.TextTask(strings, **given)
         with self._memory.Lane(stream) as lane:
-            steps = self._text.steps(codec_of(codec, given["table"]), [task], lane=lane, outbox=outbox)
+            steps = self._text.steps([codec_of(codec, given["table"])], [task], lane=lane, outbox=outbox)
             ((segments,),) = self._waits.run(lane, steps)
             return list(segments)
 

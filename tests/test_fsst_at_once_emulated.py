@@ -11,6 +11,7 @@ from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.choose import codec_of
 from cudf_fsst.codecs.text.launch import PIECE_TILES
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
@@ -25,7 +26,7 @@ __all__ = ["emulator", "gpu"]
 
 #: What a column looks like that is encoded at once, and one that is not; of the first only the beginning.
 LOOKED = ["segment_begins", "fsst_train_cluster", "row_lengths_measure", "row_lengths_scan"]
-AT_ONCE = [*LOOKED, "fsst_encode", "row_lengths_pack", "fsst_compact"]
+AT_ONCE = [*LOOKED, "fsst_encode", "row_lengths_pack", "text_compact"]
 
 
 @pytest.fixture
@@ -192,7 +193,9 @@ def test_which_columns(one_table: Gpu) -> None:
 
     def planned(chars: int, **options: object) -> object:
         strings = one_table.upload(column([b"x"]))
-        return cuda_room.with_pool(cuda_room._plan(0, cuda_room.TextTask(strings, **options), chars, one_scope=False))
+        level = str(options.get("level", "default"))
+        task = cuda_room.TextTask(strings, **options, encoder=codec_of().device().encoders(level)[0])
+        return cuda_room.with_pool(cuda_room._plan(0, task, chars, one_scope=False))
 
     assert planned(SEGMENT).pool == 0, "it has room for all that it may have"
     some = planned(5 * SEGMENT)

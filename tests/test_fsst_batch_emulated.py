@@ -15,6 +15,7 @@ from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst import train_max
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text.choose import codec_of
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -31,10 +32,9 @@ class Batch(Gpu):
     waits = 0
 
     def __init__(self, device: FakeDevice) -> None:
-        from cudf_fsst.codecs.text import cuda_compress, cuda_room, cuda_task
+        from cudf_fsst.codecs.text import cuda_room, cuda_task
 
         super().__init__(device)
-        self.codec: Any = cuda_compress
         self.room: Any = cuda_room
         self.task: Any = cuda_task
 
@@ -47,7 +47,7 @@ class Batch(Gpu):
 
         self.waits = 0
         with Lane(stream) as lane:
-            (found,) = waits.run(lane, self.counted(self.codec.compress(tasks, lane=lane, outbox=outbox)))
+            (found,) = waits.run(lane, self.counted(self.cuda.steps([codec_of()], tasks, lane=lane, outbox=outbox)))
             return list(found)
 
     def counted(self, steps: Any) -> Any:
@@ -199,7 +199,7 @@ def numbered(count: int, rows: int, rng: np.random.Generator) -> list[tuple[Host
 
 
 #: What one column of one segment takes, and so do twelve; and what twenty take: more than there are clusters.
-LAUNCHES = ["row_lengths_look", "fsst_train_cluster", "fsst_encode", "row_lengths_pack", "fsst_compact"]
+LAUNCHES = ["row_lengths_look", "fsst_train_cluster", "fsst_encode", "row_lengths_pack", "text_compact"]
 LAUNCHES_BESIDE = ["segment_begins", "fsst_train", "row_lengths_measure", "row_lengths_scan", *LAUNCHES[2:]]
 
 
@@ -284,7 +284,7 @@ def test_given_up(own_stream: bool, gpu: Batch, rng: np.random.Generator) -> Non
     before, waits = set(gpu.device.live), gpu.waits
     for until in range(waits):
         with Lane(stream) as lane:
-            steps = gpu.codec.compress(tasks, lane=lane)
+            steps = gpu.cuda.steps([codec_of()], tasks, lane=lane)
             for _ in range(until + 1):
                 next(steps)
                 lane.synchronize()

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from cudf_fsst.codecs.fsst import kernel_tables, launch, train_max
+from cudf_fsst.codecs.fsst.launch import TableSearchView
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.fsst.train_max import in_order, train_table_max
 from cudf_fsst.codecs.text import plan
-from cudf_fsst.codecs.text.views import WORD, ScopeView, TableSearchView
+from cudf_fsst.codecs.text.views import WORD, ScopeView
 from cudf_fsst.codecs.text.views import words as view_words
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Emulator

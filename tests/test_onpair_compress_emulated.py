@@ -1,4 +1,4 @@
-"""Columns that an emulated GPU compresses by ``onpair``, in FSST's pipeline: the same bytes as on the host."""
+"""Columns that an emulated GPU compresses by ``onpair``, in the pipeline of all text: the same bytes as on the host."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def compressed(gpu: Gpu, tasks: list[tuple[HostStrings, dict[str, Any]]], *codec
 
     wanted = [TextTask(gpu.upload(strings), **options) for strings, options in tasks]
     with Lane() as lane:
-        made = gpu.cuda.steps(codecs[0], wanted, lane=lane) if len(codecs) == 1 else None
-        (found,) = waits.run(lane, made or gpu.cuda.smallest(codecs, wanted, lane=lane))
+        (found,) = waits.run(lane, gpu.cuda.steps(codecs, wanted, lane=lane))
     return [gpu.cuda.to_host(segments) for segments in found]
 
 

@@ -17,7 +17,6 @@ from test_architecture import MODULES, every_import
 NAMES = {codec.NAME for codec in (*registry.values(), *registry.texts(), registry.DICTIONARIES)}
 _PUBLIC = "`SymbolTable` and `OnPairTable` are public names, which an argument has as its type"
 _ROOMS = "columns of text share their samples, workspace and waits with those that may have dictionaries"
-_STEPS = "the steps of compression on a GPU know FSST's, as no `TileEncoder` has them yet"
 _PACKED = "kernels for dictionaries read codes as bitpack packs them, which no other codec does so fast"
 _VALUES = "strings that repeat have columns as children: codes, and distinct values that are asked once"
 _SCOPES = "each scope of strings may have a dictionary, else one codec of text has it"
@@ -38,10 +37,6 @@ FOLDERS_LEFT = {
     "codecs.host_strings": ({"dict"}, _SCOPES),
     "codecs.device_strings": ({"dict"}, _SCOPES),
     "codecs.device": ({"dict"}, _ROOMS),
-    "codecs.text.cuda_compress": ({"fsst"}, _STEPS),
-    "codecs.text.cuda_encode": ({"fsst"}, _STEPS),
-    "codecs.text.cuda_room": ({"fsst"}, _STEPS),
-    "codecs.text.cuda_tables": ({"fsst"}, _STEPS),
     "codecs.dict.cuda_pack": ({"bitpack"}, _PACKED),
     "codecs.dict.cuda_packed": ({"bitpack"}, _PACKED),
     "codecs.dict.launch": ({"bitpack"}, _PACKED),

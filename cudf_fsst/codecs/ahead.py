@@ -12,6 +12,7 @@ from ..device import kernels
 from ..device.memory import current_device
 from . import registry
 from .dict import cuda as dictionaries
+from .text import cuda as text
 from .values import cuda as values
 
 #: What calls do, in the order in which a first job does it, and the steps of which codecs say what kernels they need.
@@ -46,7 +47,7 @@ def start(need: str) -> None:
 def makers(need: str) -> Iterator[Callable[[], object]]:
     """What makes each kernel that calls of the usual kind need, by what the codecs declare."""
     codecs: Any = *registry.texts(), *registry.values()
-    sides: Any = *(codec.device() for codec in codecs), dictionaries, values
+    sides: Any = *(codec.device() for codec in codecs), text, dictionaries, values
     for step in NEEDS[need]:
         for side in sides:
             yield from side.kernels(step)

@@ -59,6 +59,7 @@ from .part import Packed
 if TYPE_CHECKING:
     from .text.cpu_decode import Decoder
     from .text.cpu_match_kernels import Search
+    from .text.cuda_task import TileEncoder
     from .text.segment import Segment
 
 #: What a codec can be told, by name. None of it is needed for decoding.
@@ -286,19 +287,15 @@ class HostTextCodec(Protocol):
 class DeviceTextCodec(Protocol):
     """The GPU side of a codec of text: what the readers of text on a GPU do not do for all.
 
-    Kernels read segments as `SegmentView` of kernels/text.cuh describes them. One that `ENCODES` also has
-
-    * ``compress(tasks, lane=lane, outbox=None)``: a generator that pauses where a size is waited for. `tasks` have
-      ``strings``, ``table``, ``tile_size`` and ``level``. It returns the segments of each, with the bytes that the host
-      makes, in GPU memory or where `outbox` brings them. Of a task with ``tables``, one for each scope, nothing is
-      trained; with ``only``, the numbers of some scopes, no others are compressed.
-    * ``tables(tasks, lane=lane)``: a generator that returns the tables of all scopes of each task.
-    * ``train(strings, level=level, stream=stream)``: the table that the host trains on all characters of a column.
+    Kernels read segments as `SegmentView` of kernels/text.cuh describes them.
     """
 
-    @property
-    def ENCODES(self) -> bool:
-        """Whether there are kernels to encode. Else the host does (``text/cuda_on_host.py``)."""
+    def encoders(self, level: str) -> Sequence[TileEncoder]:
+        """What makes tables and encodes tiles at a level, by ``text/cuda_compress.py``.
+
+        Of several, each scope gets the one that makes it smallest. Any of them encodes with any of the codec's tables.
+        None: the host encodes (``text/cuda_on_host.py``).
+        """
 
     def kernels(self, step: str) -> Iterable[Callable[[], object]]:
         """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""

@@ -26,7 +26,6 @@ from .registry import of_text, string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
-from .text import cuda_compress as pipeline
 from .text.cuda_task import TextTask, chars_of, takes_all
 from .text.segment import Segment
 from .values import cuda as fixed
@@ -107,7 +106,7 @@ def _compress_named(
     for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
         own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
         wanted = [TextTask(task.strings, **task.options) for task in own.values()]
-        (found,) = waits.run(lane, text.steps(of_text(name), wanted, lane=lane, outbox=outbox))
+        (found,) = waits.run(lane, text.steps([of_text(name)], wanted, lane=lane, outbox=outbox))
         for (i, task), segments in zip(own.items(), found, strict=True):
             made[i] = of_parts(task.column.type, segments)
     return made
@@ -124,7 +123,7 @@ def _compress_smallest(
     (columns,) = waits.run(lane, dictionary.choose(wanted, chars, lane))
     waits.run(lane, dictionary.dictionaries(columns, lane=lane, outbox=outbox, others_nbytes=others))
     plain = dictionary.plain_tasks(columns)
-    (segments,) = waits.run(lane, text.smallest(wanted[0].texts, plain, lane=lane, outbox=outbox)) if plain else ((),)
+    (segments,) = waits.run(lane, text.steps(wanted[0].texts, plain, lane=lane, outbox=outbox)) if plain else ((),)
     return dict(zip(tasks, dictionary.nodes(columns, iter(segments)), strict=True))
 
 
@@ -146,7 +145,7 @@ def _compress_long(
     if begun is not None:
         steps.append(begun)
     elif strings:
-        steps.append(pipeline.compress(strings, lane=lane, outbox=outbox))
+        steps.append(text.steps(texts()[:1], strings, lane=lane, outbox=outbox))
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
@@ -168,7 +167,7 @@ def _choose(
     if (samples := dictionary.carried(asked, chars)) is not None:
         columns = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
         tasks = dictionary.plain_tasks(columns)
-        begun = pipeline.compress(tasks, lane=lane, outbox=outbox, beside=samples)
+        begun = text.steps(texts()[:1], tasks, lane=lane, outbox=outbox, beside=samples)
         try:
             next(begun)
         finally:  # whatever has come of it, the samples may be under way

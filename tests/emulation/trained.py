@@ -60,7 +60,7 @@ def train(emulator: Emulator, kernel: str, blocks: int, arguments: Sequence[np.g
     for number, view in enumerate(views):
         scope = ScopeView(*view)
         table = table_of(_characters(emulator, scope))
-        tables = kernel_tables.encode_tables(table, bool(scope.pairs_mixed))
+        tables = kernel_tables.encode_tables(table, bool(scope.tables_form))
         emulator.write(tables_at + kernel_tables.ENCODE_TABLES_NBYTES * number, tables.tobytes())
         at = exported_at + kernel_tables.TRAINED_TABLE.itemsize * number
         lengths = bytes(map(len, table.symbols))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cudf_fsst.codecs.text.cuda_task import TileEncoder
 from cudf_fsst.codecs.text.launch import defines
 from cudf_fsst.device.kernels import kernel
 
@@ -18,8 +19,6 @@ from .launch import FILE
 TAKES = False
 #: Questions are answered on what is decoded.
 MATCHES = False
-#: The host encodes.
-ENCODES = False
 
 
 class Shape(NamedTuple):
@@ -34,6 +33,12 @@ class Shape(NamedTuple):
 def kernels(step: str) -> tuple[Callable[[], object], ...]:
     """None is compiled before a call asks for it."""
     del step
+    return ()
+
+
+def encoders(level: str) -> tuple[TileEncoder, ...]:
+    """None: the host encodes."""
+    del level
     return ()
 
 

@@ -209,7 +209,7 @@ class Carried:
         self._found: list[tuple[int, _Cuts, Any]] = []
 
     def reserve(self, work: Workspace) -> None:
-        """Ask for room, in FSST's own workspace: what is taken later is ready only behind all of its work."""
+        """Ask for room, in the round's own workspace: what is taken later is ready only behind all of its work."""
         if not self._found:
             self._sampling = _Sampling(work, self._scopes)
             self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)

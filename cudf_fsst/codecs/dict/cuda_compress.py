@@ -19,7 +19,8 @@ from ..node import Node, Parts, dict_part, of_parts
 from ..part import Part
 from ..scratch import scratch_limit
 from ..task import ColumnTask
-from ..text import cuda_compress as pipeline
+from ..text import cuda as text
+from ..text.choose import codec_of
 from ..text.cuda_task import TextTask
 from ..text.segment import Segment
 from . import cuda_choose, cuda_find, cuda_text, plan
@@ -294,7 +295,7 @@ def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: L
     """Gather the values of dictionaries, and compress them."""
     if not some:
         return
-    found = yield from pipeline.compress(gather_values(some, lane), lane=lane, outbox=outbox)
+    found = yield from text.steps([codec_of()], gather_values(some, lane), lane=lane, outbox=outbox)
     for (_, scope), segments in zip(some, found, strict=True):
         scope.segments, scope.held = segments, None
 

@@ -21,7 +21,8 @@ from .. import device_strings
 from ..cuda_tables import JobTables
 from ..node import Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
-from ..text import cuda_compress as pipeline
+from ..text import cuda as text
+from ..text.choose import codec_of
 from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
 from . import cpu_merge, cuda_answer, cuda_pack, plan
@@ -107,5 +108,5 @@ def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, Non
         values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
     )
     sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-    (segments,) = yield from pipeline.compress([TextTask(strings, **sizes)], lane=lane)
+    (segments,) = yield from text.steps([codec_of()], [TextTask(strings, **sizes)], lane=lane)
     return of_parts(own.type, segments)

@@ -22,8 +22,9 @@ from ...device.waits import Steps, together
 from ..cuda_tables import JobTables
 from ..node import Parts
 from ..task import ColumnTask
-from ..text import cuda_compress as pipeline
+from ..text import cuda as text
 from ..text import plan as fsst_plan
+from ..text.choose import codec_of
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
 from .cuda_compress import DictColumn, DictionaryScope, dictionaries, gather_values, plain_tasks, seldom
@@ -116,7 +117,7 @@ class Short:
 
     def _begin(self) -> None:
         """Start FSST for all columns, as if none had a dictionary."""
-        self._fsst = pipeline.compress(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
+        self._fsst = text.steps([codec_of()], plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
         next(self._fsst)
 
     def tasks(self) -> Sequence[fixed.StreamTask]:
@@ -181,7 +182,7 @@ class Short:
         plain = plain_tasks(self.columns)
         tasks = [*plain, *gather_values(gathered, self._lane)]
         made, packed = yield from together(
-            pipeline.compress(tasks, lane=self._lane, outbox=self._outbox),
+            text.steps([codec_of()], tasks, lane=self._lane, outbox=self._outbox),
             pack([one for one, _ in later], self._lane, self._outbox),
         )
         for (_, scope), parts in zip(later, packed, strict=True):

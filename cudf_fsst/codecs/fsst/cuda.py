@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any
 
 from ...device.memory import device_attributes
-from ..text.cuda_compress import compress as compress
-from ..text.cuda_compress import tables as tables
-from ..text.cuda_compress import train as train
 from ..text.launch import Shape
 from . import TILE_SIZE, launch
+from .cuda_encode import encoders as encoders
 from .cuda_kernels import choices as choices
 from .cuda_kernels import get_kernel
 from .cuda_match import match as match
@@ -22,8 +20,6 @@ from .kernel_tables import decode_table as decode_table
 TAKES = True
 #: fsst_search.cu and fsst_rows.cu.
 MATCHES = True
-#: fsst_encode.cu and its like.
-ENCODES = True
 
 
 def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Shape:
@@ -50,30 +46,22 @@ def take_kernel(name: str) -> Any:
 
 
 def kernels(step: str) -> Iterator[Callable[[], object]]:
-    """See `contract.DeviceTextCodec`; with what all text needs beside them."""
-    warps = choices(TILE_SIZE).encode_warps
+    """See `contract.DeviceTextCodec`."""
     in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
     train = "fsst_train_cluster" if in_clusters else "fsst_train"
-    lengths = (*(("row_lengths_look",) if in_clusters else ()), "row_lengths_pack", "row_lengths_measure")
     steps: dict[str, tuple[tuple[Any, ...], ...]] = {
         "compress": (
             (train, train),
-            ("fsst_encode", "fsst_encode", TILE_SIZE, warps),
-            *(("row_lengths", name) for name in (*lengths, "segment_begins", "row_lengths_scan")),
-            ("fsst_encode", "fsst_compact", TILE_SIZE, warps),
+            ("fsst_encode", "fsst_encode", TILE_SIZE, choices(TILE_SIZE).encode_warps),
         ),
         "take": (("fsst_take", "fsst_take_few"),),
         "match": (
             ("fsst_search", "fsst_search", TILE_SIZE),
-            ("text_match", "match_contains"),
             ("fsst_automata", "fsst_automata"),
-            ("row_lengths", "gather_validity"),
-            ("text_match", "match_edge"),
             ("fsst_values", "match_values"),
             *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
-            ("text_answers", "answers_undecided"),
             ("fsst_rows", "fsst_rows", TILE_SIZE),
         ),
-        "read": (("fsst_decode", "fsst_decode", TILE_SIZE), ("row_lengths", "row_lengths_unpack")),
+        "read": (("fsst_decode", "fsst_decode", TILE_SIZE),),
     }
     yield from (partial(get_kernel, *named) for named in steps.get(step, ()))

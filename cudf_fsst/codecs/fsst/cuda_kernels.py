@@ -9,8 +9,6 @@ from typing import Any
 
 from ...device.kernels import kernel
 from ...device.memory import current_device, device_attributes, gpu_model
-from .. import cuda_kernels
-from ..text import launch as text_launch
 from . import launch, tuning
 from .tuning import Choices
 
@@ -30,13 +28,7 @@ def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: 
 
 def get_kernel(file: str, name: str, tile_size: int = 0, encode_warps: int | None = None) -> Any:
     """A kernel for the current device; with a tile size, compiled for it, and fsst_encode.cu for so many warps."""
-    if not file.startswith("fsst"):  # of all codecs of text
-        return cuda_kernels.get_kernel(file, name, text_launch.file_defines(file))
     return _kernel_on(current_device(), file, name, tile_size, encode_warps)
-
-
-def blocks(count: int, per_block: int) -> int:
-    return -(-count // per_block)
 
 
 _tried: Choices | None = None

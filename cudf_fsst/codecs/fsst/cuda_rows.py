@@ -14,7 +14,6 @@ from ..scratch import scratch_limit
 from ..text import launch as text_launch
 from ..text.cuda_match_layout import rounds
 from ..text.layout import ROW_BLOCK
-from ..text.views import ROWS_VIEW
 from . import launch
 from .cuda_kernels import get_kernel
 
@@ -124,8 +123,8 @@ class _Prepared:
             return
         self.views_at = tables.nbytes
         self.rows_views_at = self.views_at + view.nbytes
-        self.tables_at = place = self.rows_views_at + ROWS_VIEW.itemsize * view.size
-        rows_views = np.zeros(view.size, ROWS_VIEW)
+        self.tables_at = place = self.rows_views_at + launch.ROWS_VIEW.itemsize * view.size
+        rows_views = np.zeros(view.size, launch.ROWS_VIEW)
         lists = []
         for group in groups:
             some = tiles[group]
@@ -212,7 +211,7 @@ def _run(prepared: _Prepared, answers: int, lane: Lane) -> None:
     for one in prepared.rounds or ():
         first, count = one.group.start, _u32(one.group.stop - one.group.start)
         views = _u64(image + prepared.views_at + first * text_launch.SEGMENT_VIEW.itemsize)
-        rows_views = _u64(image + prepared.rows_views_at + first * ROWS_VIEW.itemsize)
+        rows_views = _u64(image + prepared.rows_views_at + first * launch.ROWS_VIEW.itemsize)
         lane.zero(first_rows, _FIRST_ROW_NBYTES * one.tiles)
         lane.launch(
             get_kernel("fsst_rows_lift", "fsst_rows_lift"),

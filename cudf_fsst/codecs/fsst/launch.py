@@ -22,6 +22,17 @@ from .kernel_tables import DECODE_TABLE_NBYTES, MAX_TABLES, PAIR_MULTIPLIER, PAI
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS
 from .tuning import DEFAULT
 
+
+class TableSearchView(NamedTuple):
+    """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
+
+    scope: int
+    trained: int
+    search: int
+
+
+#: `RowsView` of kernels/fsst_rows.cuh.
+ROWS_VIEW = text.all_u64("first_tile", "automaton")
 #: Symbol tables that a thread block of fsst_take.cu keeps in shared memory.
 TAKE_TABLES = 4
 #: Constants compiled into the kernels.
@@ -65,7 +76,6 @@ def encode_defines(tile_size: int, shared_per_block: int, most_warps: int | None
     """Constants of fsst_encode.cu for a tile size, a GPU, and `encode_shape`'s `most_warps`."""
     return {
         **defines(tile_size),
-        "COMPACT_PIECES": COMPACT_PIECES,
         "ENCODE_ROW_EXTRA_WORDS": _ROW_EXTRA_WORDS,
         "ENCODE_KEPT_NBYTES": _ENCODE_KEPT_NBYTES,
         "ENCODE_GROUP": ENCODE_GROUP,
@@ -165,10 +175,6 @@ def _encode_warp_nbytes(tile_size: int) -> int:
     return PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
 
 
-#: Pieces a thread block of fsst_compact copies: 8, 16 or 32.
-COMPACT_PIECES = 16
-#: Rows of a column that one thread block looks at: 32 warps have 8 row blocks each.
-LOOK_ROWS = 1 << 16
 #: Warps of a block that fsst_decode is compiled for.
 DECODE_WARPS_MAX = 8
 

@@ -15,10 +15,6 @@ import numpy.typing as npt
 
 from ...lazy import lazy
 
-#: Bytes of a tile unless the user says how many.
-# TPC-H l_comment on an H200: 128 decodes a tenth faster and has a 2 % lower ratio; 512 decodes a tenth slower and has a
-# 1 % higher one. At 128 the ratio on genome falls below 0.99 of the original library's.
-TILE_SIZE = 256
 #: Code that says: the next byte stands for itself.
 ESCAPE = 255
 MAX_SYMBOLS = 255

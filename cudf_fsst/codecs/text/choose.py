@@ -61,9 +61,10 @@ def train(codecs: Sequence[TextCodec], chars: npt.NDArray[np.uint8], start: int,
 
 def smallest(tables: Sequence[Table], sample: npt.NDArray[np.uint8], nbytes: int, level: str) -> Table:
     """The table with which a scope of `nbytes` is expected to be smallest, of equal ones the first."""
-    sizes = []
+    best: dict[str, tuple[int, Table]] = {}  # by codec
     for table in tables:
         encode = of_text(table.codec).host().encoder(table, level, COMPARED_TILE)
-        sizes.append(scope_nbytes(encode, table, sample, nbytes))
-    names = [table.codec for table in tables]
-    return tables[names.index(choose.smallest(names, sizes, "scope", nbytes))]
+        size = scope_nbytes(encode, table, sample, nbytes)
+        if table.codec not in best or size < best[table.codec][0]:
+            best[table.codec] = size, table
+    return best[choose.smallest([*best], [size for size, _ in best.values()], "scope", nbytes)][1]

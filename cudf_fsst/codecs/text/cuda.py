@@ -2,75 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ...buffers import DeviceStrings
+from ...device import waits
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps
+from ...workers import map_items
 from ..contract import Table, TextCodec
-from . import cuda_on_host, cuda_sample, plan
+from . import cuda_compress, cuda_on_host, cuda_sample
 from .choose import codec_of
 from .choose import smallest as smallest_of
-from .cuda_task import TextTask
+from .cuda_compress import BesideRound
+from .cuda_kernels import get_kernel
+from .cuda_task import TextTask, TileEncoder, check_level
+from .plan import choice_positions
 from .segment import Segment
 
 
-def steps(codec: TextCodec, tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None) -> Steps:
-    """Compress columns by a codec, on the host if it has no kernels to encode; see `contract.DeviceTextCodec`."""
-    side: Any = codec.device()
-    if side.ENCODES:
-        made: Steps = side.compress(tasks, lane=lane, outbox=outbox)
-        return made
-    return cuda_on_host.compress([codec], tasks, lane=lane, outbox=outbox)
-
-
-def smallest(
-    codecs: Sequence[TextCodec], tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None
+def steps(
+    codecs: Sequence[TextCodec],
+    tasks: Sequence[TextTask],
+    *,
+    lane: Lane,
+    outbox: Outbox | None = None,
+    beside: BesideRound | None = None,
 ) -> Steps:
-    """Compress columns, each scope by the codec with which it is expected to be smallest (`choose.train`)."""
-    sides: list[Any] = [codec.device() for codec in codecs]
-    if not all(side.ENCODES for side in sides):
+    """Compress columns, on the host where a codec has no kernels to encode.
+
+    Parameters
+    ----------
+    codecs
+        One; or several, of which each scope gets the one with which it is expected to be smallest (`choose.train`).
+    tasks, lane, outbox, beside
+        See `cuda_compress.compress`.
+    """
+    for task in tasks:
+        check_level(task.level)
+    every = {task.level: _encoders(codecs, task.level) for task in tasks}
+    if not all(every.values()):
         return (yield from cuda_on_host.compress(codecs, tasks, lane=lane, outbox=outbox))
-    trained = []
-    for side in sides:
-        trained.append((yield from side.tables(tasks, lane=lane)))
-    scopes = yield from cuda_sample.spans(tasks, lane=lane)
-    samples = [[cuda_sample.fetch(span, plan.choice_positions(0, span.nbytes), lane) for span in own] for own in scopes]
-    yield
-    chosen = [
-        [
-            smallest_of([of_codec[i][k] for of_codec in trained], sample, span.nbytes, task.level)
-            for k, (span, sample) in enumerate(zip(scopes[i], samples[i], strict=True))
-        ]
-        for i, task in enumerate(tasks)
+    ready = [task._replace(encoder=every[task.level][0]) for task in tasks]
+    compared = [
+        i for i, task in enumerate(tasks) if len(every[task.level]) > 1 and task.table is None and not task.tables
     ]
+    if compared:
+        level = tasks[compared[0]].level
+        chosen, spans = yield from _chosen(every[level], [ready[i] for i in compared], lane)
+        if len(codecs) > 1:
+            return (yield from _by_codecs(codecs, ready, chosen, spans, lane, outbox))
+        for i, tables in zip(compared, chosen, strict=True):
+            ready[i] = ready[i]._replace(tables=tables)
+    return (yield from cuda_compress.compress(ready, lane=lane, outbox=outbox, beside=beside))
+
+
+def _encoders(codecs: Sequence[TextCodec], level: str) -> list[TileEncoder]:
+    """The encoders of codecs; none if one of them has none."""
+    every = [codec.device().encoders(level) for codec in codecs]
+    return [encoder for own in every for encoder in own] if all(every) else []
+
+
+def _chosen(
+    encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False
+) -> Steps:
+    """The tables of all scopes of columns, a tuple for each, of each scope the smallest one; and the scopes' spans.
+
+    The host compares them, on samples that it fetches.
+    """
+    trained = []
+    for encoder in encoders:
+        own = [task._replace(encoder=encoder, table=None, tables=()) for task in tasks]
+        trained.append((yield from cuda_compress.tables(own, lane=lane, one_scope=one_scope)))
+    spans = yield from cuda_sample.spans(tasks, lane=lane, one_scope=one_scope)
+    compared = []
+    for i, (task, scopes) in enumerate(zip(tasks, spans, strict=True)):
+        for k, span in enumerate(scopes):
+            sample = cuda_sample.fetch(span, choice_positions(0, span.nbytes), lane)
+            compared.append(([own[i][k] for own in trained], sample, span.nbytes, task.level))
+    yield
+    chosen = iter(map_items(lambda one: smallest_of(*one), compared))
+    return [tuple(next(chosen) for _ in scopes) for scopes in spans], spans
+
+
+def _by_codecs(
+    codecs: Sequence[TextCodec],
+    tasks: Sequence[TextTask],
+    chosen: Sequence[Sequence[Table]],
+    spans: Sequence[Sequence[cuda_sample.ScopeSpan]],
+    lane: Lane,
+    outbox: Outbox | None,
+) -> Steps:
+    """Compress columns with the tables that were chosen for their scopes, those of one codec together."""
     made: list[dict[int, list[Segment]]] = [{} for _ in tasks]
-    for codec, side in zip(codecs, sides, strict=True):
+    for codec in codecs:
         numbers, own_tasks = [], []
         for i, task in enumerate(tasks):
             own = {k for k, table in enumerate(chosen[i]) if table.codec == codec.NAME}
             own = own if task.only is None else own & task.only
             if own:
                 given = tuple(table if k in own else None for k, table in enumerate(chosen[i]))
+                only = frozenset(own) if len(own) < len(given) else None
                 numbers.append((i, sorted(own)))
-                own_tasks.append(task._replace(only=frozenset(own) if len(own) < len(given) else None, tables=given))
+                own_tasks.append(task._replace(only=only, tables=given))
         if not own_tasks:
             continue
-        found = yield from side.compress(own_tasks, lane=lane, outbox=outbox)
+        found = yield from steps([codec], own_tasks, lane=lane, outbox=outbox)
         for (i, wanted), segments in zip(numbers, found, strict=True):
             rest = iter(segments)
             for k in wanted:
-                made[i][k] = [next(rest) for _ in range(scopes[i][k].segments)]
+                made[i][k] = [next(rest) for _ in range(spans[i][k].segments)]
     return [[segment for k in sorted(own) for segment in own[k]] for own in made]
 
 
 def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "default", stream: Any = None) -> Table:
     """Train one table on a whole column."""
+    check_level(level)
     of = codec_of(codec)
-    side: Any = of.device()
-    if not side.ENCODES:
+    encoders = of.device().encoders(level)
+    if not encoders:
         return cuda_on_host.train(of, strings, level=level, stream=stream)
-    made: Table = side.train(strings, level=level, stream=stream)
-    return made
+    table: Table
+    if strings.rows == 0:  # such a column may have no offsets
+        table = of.host().train(np.empty(0, np.uint8), 0, 0, level)
+        return table
+    task = TextTask(strings, level=level, encoder=encoders[0])
+    with Lane(stream) as lane:
+        if len(encoders) == 1:
+            (((table,),),) = waits.run(lane, cuda_compress.tables([task], lane=lane, one_scope=True))
+        else:
+            ((((table,),), _),) = waits.run(lane, _chosen(encoders, [task], lane, one_scope=True))
+        return table
+
+
+def kernels(step: str) -> Iterator[Callable[[], object]]:
+    """What makes the kernels that usual calls need in a step of `ahead.NEEDS`, whatever the codec."""
+    lengths = ("look", "pack", "measure", "scan")
+    steps: dict[str, tuple[tuple[Any, ...], ...]] = {
+        "compress": (
+            *(("row_lengths", f"row_lengths_{name}") for name in lengths),
+            ("row_lengths", "segment_begins"),
+            ("text_compact", "text_compact", codec_of().TILE_SIZE),
+        ),
+        "match": (
+            ("text_match", "match_contains"),
+            ("text_match", "match_edge"),
+            ("row_lengths", "gather_validity"),
+            ("text_answers", "answers_undecided"),
+        ),
+        "read": (("row_lengths", "row_lengths_unpack"),),
+    }
+    yield from (partial(get_kernel, *named) for named in steps.get(step, ()))

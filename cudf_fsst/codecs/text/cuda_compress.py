@@ -1,13 +1,13 @@
-"""Compression on the GPU: same bytes as `cpu`, many columns a call.
+"""Compression of text on the GPU: same bytes as `cpu`, many columns a call.
 
 The five stages (ADMS 2025), each a launch for all columns of a round:
 
-1. *tables*: ``fsst_train`` trains those of all scopes, and makes the encoder's lookup tables (level ``"max"``: the
-   kernels of fsst_train_max.cu improve them, in many launches for all scopes, and the host makes the lookup tables; a
-   given table keeps its copy on the GPU);
-2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into a slot of the workspace, in one kernel,
-   ``fsst_encode`` (level ``"max"``: ``fsst_encode_max``);
-5. *compact*: ``fsst_compact`` into the exact-size result.
+1. *tables*: those of all scopes are trained, with what the encoder reads of them, or the host makes that of what
+   training has exported; a given table keeps its copy on the GPU;
+2. *encode* a tile per lane, 3. *transpose* to tile order and 4. *gather* into a slot of the workspace, in one kernel;
+5. *compact*: ``text_compact`` into the exact-size result.
+
+Stages 1 to 4 are the codec's (`cuda_task.TileEncoder`).
 
 Beside them the columns are cut into segments and their row lengths measured, then packed.
 
@@ -30,16 +30,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
-from ...buffers import DeviceStrings
-from ...device import waits
 from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..fsst import kernel_tables
-from ..fsst.symbols import SymbolTable
-from ..fsst.train import train_table
 from .cuda_encode import compress_at_once, waves_at_once
 from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
@@ -52,11 +45,10 @@ from .cuda_room import (
     make_room,
     plan_columns,
     rounds,
-    trains_in_clusters,
     with_pool,
 )
-from .cuda_tables import download_found, exported_tables, find_cuts, look, place_tables
-from .cuda_task import TextTask, check_level
+from .cuda_tables import download_found, find_cuts, look, place_tables
+from .cuda_task import TextTask
 from .segment import Segment
 from .views import words
 
@@ -71,24 +63,21 @@ class BesideRound(Protocol):
         """Launch the work."""
 
 
-__all__ = ["compress", "tables", "train"]
-
-
 def _compress_round(
     columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None, beside: BesideRound | None
 ) -> Steps:
     """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
-    at_once, sources = columns[0].at_once, {column.source for column in columns}
-    searched = "searched" in sources
+    at_once, encoder, scopes = columns[0].at_once, columns[0].encoder, sum(column.scopes for column in columns)
+    searched = scopes > 0 and encoder.host_lookup
     # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
-    trained_beside = "trained" in sources and (len(columns) == 1 or not trains_in_clusters(columns))
-    side_count = int(searched or trained_beside or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
+    trained_beside = scopes > 0 and (len(columns) == 1 or encoder.trains_long(scopes))
+    side_count = int(trained_beside or searched or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
     with Workspace() as work, SideLanes(lane, side_count) as side:
         if beside is not None:
             beside.reserve(work)
         room = make_room(columns, lane, side, work, encode=True)
         if at_once and not searched:
-            early = bool(side) and "trained" in sources
+            early = bool(side) and scopes > 0
             exported = look(room) if early else None  # training begins as soon as it can
             tables = place_tables(room)
             waves = waves_at_once(room, tables)
@@ -133,7 +122,7 @@ def compress(
     Parameters
     ----------
     tasks
-        Read in place.
+        Read in place; each has an encoder.
     lane
         Where the caller works, and waits at every yield.
     outbox
@@ -150,14 +139,12 @@ def compress(
     Raises
     ------
     ValueError
-        An unknown level or tile size.
+        An unknown tile size.
     CharactersUnderNulls
         Null rows have characters.
     MemoryError
         From RMM; nothing is kept.
     """
-    for task in tasks:
-        check_level(task.level)
     results = Results(len(tasks))
     try:
         columns = yield from plan_columns(tasks, lane)
@@ -189,35 +176,7 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
             yield
             find_cuts(room, found.tolist())  # for what it refuses
             assert exported is not None
+            trained = room.encoder.tables(exported, room.scopes)
             for column, first in zip(together, room.first_scope, strict=True):
-                end = first + column.scopes
-                if column.source == "searched":
-                    made[column.number] = kernel_tables.searched_tables(exported[first:end])
-                else:
-                    made[column.number] = list(exported_tables(room, exported)[first:end])
+                made[column.number] = trained[first : first + column.scopes]
     return made
-
-
-def _train(task: TextTask, lane: Lane) -> Steps:
-    """Stage 1 for one column with one scope."""
-    ((made,),) = yield from tables([task], lane=lane, one_scope=True)
-    return made
-
-
-def train(strings: DeviceStrings, *, level: str = "default", stream: Any = None) -> SymbolTable:
-    """Train one table on a whole column.
-
-    Raises
-    ------
-    ValueError
-        An unknown level.
-    CharactersUnderNulls
-        Null rows have characters.
-    """
-    check_level(level)
-    if strings.rows == 0:  # such a column may have no offsets
-        return train_table(np.empty(0, np.uint8), np.empty(0, np.int64))
-    with Lane(stream) as lane:
-        table: SymbolTable
-        (table,) = waits.run(lane, _train(TextTask(strings, level=level), lane))
-        return table

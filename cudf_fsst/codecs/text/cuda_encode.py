@@ -8,36 +8,33 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...device.memory import Lane, device_attributes
+from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...profiling import COMPACT, ENCODE
-from ..fsst import launch
-from ..fsst.cuda_kernels import blocks, get_kernel
-from ..fsst.tuning import Choices
-from . import launch as text_launch
+from ..cuda_kernels import blocks
+from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
 from .cuda_task import TileEncoder
+from .launch import COMPACT_PIECES, PIECE_TILES
 from .layout import SECTIONS, TILE_BLOCK
 from .views import WORD, WaveView, words
 
-_u32, _u64 = np.uint32, np.uint64
+_u64 = np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
 
 class Kind(NamedTuple):
-    """Level, tile size, tables and launch choices, which all waves of a launch share."""
+    """What all waves of a launch share; `tables_nbytes`: of the lookup tables of one."""
 
-    level: str
+    encoder: TileEncoder
     tile_size: int
-    tables_nbytes: int  # level max: of the lookup tables
-    choices: Choices
-    encoder: TileEncoder | None
+    tables_nbytes: int
 
 
 def make_wave(
@@ -46,15 +43,11 @@ def make_wave(
     """The first tiles of a segment of column `i`; `capacity`: of a slot that is smaller than they may need."""
     column, found, number = room.columns[i], room.found[i], room.number
     address, nbytes = tables.place(table)
-    staged = 0
-    if column.task.level == "max" and column.task.encoder is None:
-        shared = device_attributes()["shared_per_block"]
-        staged = launch.encode_max_shape(column.tile_size, shared, nbytes).staged
     return WaveView(
         number(found.first_char),
         number(found.chars_begin + planned),
         address,
-        staged,
+        column.encoder.staged(column.tile_size, nbytes),
         0,
         column.tile_limit,
         *slot,
@@ -66,45 +59,26 @@ def make_wave(
 
 
 def kind_of(column: RoomColumn, tables: ColumnTables, table: int) -> Kind:
-    return Kind(column.task.level, column.tile_size, tables.place(table)[1], column.choices, column.task.encoder)
+    return Kind(column.encoder, column.tile_size, tables.place(table)[1])
 
 
 @ENCODE
 def encode(lane: Lane, kind: Kind, waves_at: int, groups: int, most_tiles: int, per_group: int = 1) -> None:
     """Stages 2 to 4 of groups of so many waves each, the longest of which has at most so many tiles."""
-    if kind.encoder is not None:
-        waves = groups * per_group
-        kind.encoder.encode(lane, kind.tile_size, kind.tables_nbytes, waves_at, waves, most_tiles)
-        return
-    attributes = device_attributes()
-    shared_per_block, multiprocessors = attributes["shared_per_block"], attributes["multiprocessors"]
-    arguments: tuple[Any, ...] = (_u64(waves_at),)
-    if kind.level == "max":
-        kernel = get_kernel("fsst_encode_max", "fsst_encode_max", kind.tile_size)
-        threads, shared, _ = launch.encode_max_shape(kind.tile_size, shared_per_block, kind.tables_nbytes)
-        grid = multiprocessors
-    else:
-        warps = kind.choices.encode_warps
-        kernel = get_kernel("fsst_encode", "fsst_encode", kind.tile_size, warps)
-        threads, shared, *_ = launch.encode_shape(kind.tile_size, shared_per_block, warps)
-        grid = max(1, round(kind.choices.encode_blocks * multiprocessors))
-        arguments = *arguments, _u32(per_group)
-    pieces = blocks(most_tiles, text_launch.PIECE_TILES)
-    # One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
-    grid = min(grid, pieces, max(blocks(pieces, threads // 32), multiprocessors // groups))
-    lane.launch(kernel, (grid, groups), threads, arguments, shared)
+    encoder, tile_size, tables_nbytes = kind
+    encoder.encode(lane, tile_size, tables_nbytes, waves_at, groups, most_tiles, per_group)
 
 
 @COMPACT
 def compact(lane: Lane, kind: Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
-    kernel = get_kernel("fsst_encode", "fsst_compact", kind.tile_size, kind.choices.encode_warps)
-    grid = blocks(blocks(most_tiles, text_launch.PIECE_TILES), launch.COMPACT_PIECES)
+    kernel = get_kernel("text_compact", "text_compact", kind.tile_size)
+    grid = blocks(blocks(most_tiles, PIECE_TILES), COMPACT_PIECES)
     lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
 
 def with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int = 0) -> WaveView:
-    """A wave as fsst_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
+    """A wave as text_compact needs it: with where its tiles go in ``meta`` and codes at these addresses."""
     layout, first = cut.layout, wave.tile_begin
     block_starts = meta + layout.places[_BLOCK_STARTS] + 8 * (first // TILE_BLOCK)
     lengths = meta + layout.places[_TILE_LENGTHS] + layout.tile_length_itemsize * first
@@ -131,9 +105,9 @@ class Waves:
 
 def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     """What encodes columns at once; to be uploaded to ``waves_at``."""
-    kinds: dict[tuple[Any, ...], list[int]] = {}  # choices are a tile size's
+    kinds: dict[tuple[int, int, int], list[int]] = {}
     for i, column in enumerate(room.columns):
-        key = column.task.encoder, column.task.level, column.tile_size, tables[i].place(0)[1], column.segments
+        key = column.tile_size, tables[i].place(0)[1], column.segments
         kinds.setdefault(key, []).append(i)
     first_slot = list(accumulate((column.segments for column in room.columns), initial=0))
     runs: list[_Run] = []
@@ -163,7 +137,7 @@ def compress_at_once(
     bool
         False, and nothing is kept, where codes are more than have room.
     """
-    lane, beside = room.lane, bool(room.side and not room.searches)
+    lane, beside = room.lane, bool(room.side and not room.host_lookup)
     for kind, waves_at, of_kind, per_group in waves.runs:
         most_tiles = per_group * max(room.columns[i].tile_limit for i in of_kind)
         encode(room.side[0] if beside else lane, kind, waves_at, len(of_kind), most_tiles, per_group)

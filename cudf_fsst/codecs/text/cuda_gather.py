@@ -14,9 +14,10 @@ import numpy as np
 
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from ..scratch import scratch_limit
 from . import cuda_read, cuda_take, launch
+from .cuda_kernels import get_kernel
 from .cuda_reading import Reading, empty, new_mask, reading_of
 from .layout import ROW_BLOCK
 from .segment import Segment
@@ -216,7 +217,7 @@ def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: i
 
 
 def _launch(name: str, grid: int | tuple[int, ...], arguments: tuple[Any, ...], lane: Lane) -> None:
-    lane.launch(get_kernel("text_gather", name, launch.DEFINES), grid, launch.GATHER_ROWS, arguments)
+    lane.launch(get_kernel("text_gather", name), grid, launch.GATHER_ROWS, arguments)
 
 
 class _Part:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
-from ..cuda_kernels import get_kernel
-from . import launch
+from .cuda_kernels import get_kernel
 from .cuda_reading import Reading, reading_of
 from .search import Plan, answer_dtype
 from .segment import Segment, Segments
@@ -105,6 +104,6 @@ def undecided(answers: int, rows: int, *, lane: Lane) -> bool:
     seen = lane.allocate(4)
     lane.zero(seen.ptr, 4)
     grid = min(-(-rows // 4096), 8 * device_attributes()["multiprocessors"])
-    kernel = get_kernel("text_answers", "answers_undecided", launch.DEFINES)
+    kernel = get_kernel("text_answers", "answers_undecided")
     lane.launch(kernel, grid, 256, (_u64(answers), _u64(rows), _u64(seen.ptr)))
     return bool(lane.read(seen.ptr, 1, _u32)[0])

@@ -13,8 +13,9 @@ import numpy as np
 from ...buffers import DeviceStrings
 from ...device.memory import Lane, device_attributes
 from ...device.transfer import Inbox
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from . import cuda_take, launch
+from .cuda_kernels import get_kernel
 from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of, reading_of
 from .segment import Segment
 
@@ -202,7 +203,7 @@ def _before(validity: Any, first_bit: int) -> np.uint64:
 def _read_rows(plan: ReadPlan, lane: Lane, address: int) -> None:
     """Offsets of all columns."""
     lane.launch(
-        get_kernel("row_lengths", "row_lengths_unpack", launch.DEFINES),
+        get_kernel("row_lengths", "row_lengths_unpack"),
         launch.row_grid(plan.row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
         (_u64(address), _u32(plan.count), _u64(plan.row_blocks)),
@@ -211,7 +212,7 @@ def _read_rows(plan: ReadPlan, lane: Lane, address: int) -> None:
 
 def _gather_validity(lane: Lane, address: int, count: int, words: int) -> None:
     lane.launch(
-        get_kernel("row_lengths", "gather_validity", launch.DEFINES),
+        get_kernel("row_lengths", "gather_validity"),
         blocks(words, 256),
         256,
         (_u64(address), _u32(count), _u64(words)),
@@ -287,7 +288,7 @@ def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int 
     lane.upload(buffer.ptr, np.concatenate([nothing, edges.ravel(), words.ravel()]))
     address = edges_at + edges.nbytes
     lane.launch(
-        get_kernel("row_lengths", "locate_edges", launch.DEFINES),
+        get_kernel("row_lengths", "locate_edges"),
         blocks(2 * len(columns), 256 // launch.LOCATE_LANES),
         256,
         (_u64(address), _u64(edges_at), _u64(2 * len(columns)), _u64(buffer.ptr)),

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...device.memory import ALIGNMENT, Lane, Workspace, device_attributes
+from ...device.memory import ALIGNMENT, Lane, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..fsst import kernel_tables, launch
-from ..fsst.cuda_kernels import blocks, choices
-from ..fsst.symbols import TILE_SIZE, SymbolTable
-from ..fsst.tuning import Choices
+from ..contract import Table
+from ..cuda_kernels import blocks
 from . import launch as text_launch
 from . import plan
-from .cuda_task import TextTask, chars_of
+from .cuda_task import TextTask, TileEncoder, TrainingNbytes, TrainingRoom, chars_of
 from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
-from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, TableSearchView, WaveView, found_places
+from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, WaveView, found_places
 
 _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes
 # Segments whose codes have room in the workspace. With plan.segment_size they keep the memory rule: at most 64 MiB or
@@ -35,14 +33,15 @@ PARTS = 2
 # characters for a byte of room: codes of text take a third to a half of it.
 _AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
 _CHARS_PER_BYTE = 2
-# Bytes of workspace in which other codecs train tables, some at a time: of short columns, and of any not to be encoded.
+# Bytes of workspace in which scopes take turns to be trained: of short columns, and of any not to be encoded.
 _TRAINING_AT_ONCE, _TRAINING_ALONE = 16 << 20, 48 << 20
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
-_COLUMN_NBYTES, _SCOPE_NBYTES, _SEARCH_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
-    WORD * len(view._fields) for view in (ColumnView, ScopeView, TableSearchView, WaveView, PackView)
+_COLUMN_NBYTES, _SCOPE_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
+    WORD * len(view._fields) for view in (ColumnView, ScopeView, WaveView, PackView)
 )
+_MANY_SCOPES = 1 << 16
 
 
 class RoomColumn(NamedTuple):
@@ -56,11 +55,8 @@ class RoomColumn(NamedTuple):
         Characters, or more.
     segment_size, segments : int
         Characters of a segment, and segments, at most.
-    source : str
-        Where tables come from: "given", "trained" as they are encoded with, or "searched" (level max): the host makes
-        lookup tables of the symbols that the GPU has found.
     per_table, scopes : int
-        Segments of a table's scope, and tables to train.
+        Segments of a table's scope, and tables to train; 0: they were given.
     tile_limit : int
         Tiles of a segment, whole blocks of them, that a slot has room for.
     row_blocks : int
@@ -76,12 +72,10 @@ class RoomColumn(NamedTuple):
     tile_size: int
     segment_size: int
     segments: int
-    source: str
     per_table: int
     scopes: int
     tile_limit: int
     row_blocks: int
-    choices: Choices  # once: what one stage leaves behind, the next has to find
     pool: int = 0
 
     @property
@@ -90,9 +84,10 @@ class RoomColumn(NamedTuple):
         return self.segments == 1 or self.pool > 0
 
     @property
-    def whole_slots(self) -> bool:
-        """Whether what encodes it needs as much room for the codes of a segment as its characters take."""
-        return self.task.level == "max" or self.task.encoder is not None
+    def encoder(self) -> TileEncoder:
+        """What trains its tables, and encodes its tiles."""
+        assert self.task.encoder is not None
+        return self.task.encoder
 
     @property
     def slot_nbytes(self) -> tuple[int, int, int]:
@@ -104,13 +99,7 @@ class RoomColumn(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes that it takes of a round's workspace, about."""
-        if self.task.encoder is not None and self.scopes:
-            training = self.task.encoder.training_nbytes(self.chars_limit)
-            a_table = training.lookup + training.exported + self.task.encoder.training_view_nbytes
-        else:
-            a_table = kernel_tables.ENCODE_TABLES_NBYTES + launch.TRAIN_COUNTS_NBYTES
-        if self.source == "searched":
-            a_table += launch.SEARCH_NBYTES + kernel_tables.MAX_TABLES_NBYTES
+        a_table = sum(self.encoder.training_nbytes(_MANY_SCOPES, self.chars_limit)._replace(in_turns=0))
         return self.scopes * a_table + 4 * self.row_blocks + (sum(self.slot_nbytes) if self.segments == 1 else 0)
 
 
@@ -134,8 +123,8 @@ class Room(NamedTuple):
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
         Of every column, address.
-    first_scope, first_search : list of int
-        Of every column, among all whose tables are trained, and among those whose tables are searched then.
+    first_scope : list of int
+        Of every column, among all whose tables are trained.
     slots : list of Slot
         Of every segment, one column's after another's, where all are encoded at once; else those that segments take
         turns in, each followed by its further parts.
@@ -152,23 +141,26 @@ class Room(NamedTuple):
     views_at: int
     row_words: Sequence[int]
     first_scope: Sequence[int]
-    first_search: Sequence[int]
-    trained_at: int  # lookup tables from the GPU
-    uploaded_at: int  # and from the host
-    exported_at: int
-    pair_counts_at: int
-    pair_counts_nbytes: int
-    scratch_at: int
-    searches_at: int
+    training: TrainingRoom
     slots: Sequence[Slot]
     part_nbytes: int
     waves_at: int
     packs_at: int
-    scopes: int
-    searches: int
-    training_views_at: int
-    training_at: int
-    training_nbytes: int
+
+    @property
+    def encoder(self) -> TileEncoder:
+        """What trains and encodes all of the columns."""
+        return self.columns[0].encoder
+
+    @property
+    def scopes(self) -> int:
+        """Tables to train."""
+        return len(self.training.chars_limits)
+
+    @property
+    def host_lookup(self) -> bool:
+        """Whether the host makes what is read of the tables when they are trained."""
+        return self.scopes > 0 and self.encoder.host_lookup
 
     def number(self, place: int) -> int:
         """Address of a number that the GPU finds."""
@@ -181,11 +173,11 @@ class ColumnTables(NamedTuple):
     Attributes
     ----------
     place : callable
-        Of a scope's number: where the encoder finds the table, and its bytes there (0 at FSST's level default).
+        Of a scope's number: where the encoder finds the table, and its bytes there.
     """
 
     place: Callable[[int], tuple[int, int]]
-    of_host: Sequence[SymbolTable] = ()  # those that are encoded with before the host has them come later
+    of_host: Sequence[Table] = ()  # those that are encoded with before the host has them come later
     owner: Any = None
 
 
@@ -227,7 +219,7 @@ class Results:
         if outbox is not None:
             self.buffers[number] = outbox.send(self.buffers[number], lane)
 
-    def add(self, cut: Cut, table: SymbolTable, meta: int, codes: int, codes_nbytes: int) -> None:
+    def add(self, cut: Cut, table: Table, meta: int, codes: int, codes_nbytes: int) -> None:
         """Make a segment of two buffers, where they belong; no traceback's frame keeps it."""
         segment = Segment(cut.layout, cut.nulls, table, self.buffers[meta], self.buffers[codes], codes_nbytes)
         self.segments[cut.column.number].append(segment)
@@ -245,15 +237,14 @@ class Results:
 
 def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> RoomColumn:
     """Plan a column that has at most so many characters."""
-    tile_size = TILE_SIZE if task.tile_size == "auto" else int(task.tile_size)
+    assert task.encoder is not None
+    tile_size = task.encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size = plan.segment_size(chars_limit)
     segments = plan.segment_count(chars_limit)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
     given = task.table is not None or bool(task.tables)
-    searched = task.level == "max" and task.encoder is None
-    source = "given" if given else "searched" if searched else "trained"
     per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
     return RoomColumn(
         number,
@@ -262,12 +253,10 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
         tile_size,
         segment_size,
         segments,
-        source,
         per_table,
-        0 if source == "given" else blocks(segments, per_table),
+        0 if given else blocks(segments, per_table),
         max(blocks(longest, tile_size * TILE_BLOCK), 1) * TILE_BLOCK,
         task.strings.rows // ROW_BLOCK + segments,
-        choices(tile_size),
     )
 
 
@@ -289,7 +278,7 @@ def with_pool(column: RoomColumn) -> RoomColumn:
     """A column of several segments that may be encoded at once, with room for its codes; others as they are."""
     waves = column.segments
     several = column.scopes > 1 or len(column.task.tables) > 1
-    if waves == 1 or waves > launch.ENCODE_GROUP or several or column.whole_slots:
+    if waves == 1 or waves > column.encoder.group or several:
         return column
     _, pieces, tiles = column._replace(pool=1).slot_nbytes
     room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - waves * (pieces + tiles)
@@ -298,15 +287,15 @@ def with_pool(column: RoomColumn) -> RoomColumn:
 
 
 def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
-    """Columns that share a workspace within the memory rule; short ones, then longer ones."""
+    """Columns that share a workspace within the memory rule, and an encoder; short ones, then longer ones."""
     if len(columns) == 1:
         yield list(columns)
         return
-    for short in (True, False):
+    for encoder, short in dict.fromkeys((column.encoder, short) for short in (True, False) for column in columns):
         together: list[RoomColumn] = []
         nbytes = chars = 0
         for column in columns:
-            if (column.segments == 1) != short:
+            if (column.segments == 1) != short or column.encoder is not encoder:
                 continue
             chars += column.chars_limit
             nbytes += column.nbytes
@@ -319,61 +308,38 @@ def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
             yield together
 
 
-def trains_in_clusters(columns: Sequence[RoomColumn]) -> bool:
-    """Whether fsst_train_cluster trains the tables of a round, if any, instead of fsst_train."""
-    scopes = sum(column.scopes for column in columns)
-    if scopes and columns[0].task.encoder is not None:
-        return False
-    return not scopes or launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
-
-
 def make_room(
     columns: Sequence[RoomColumn], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool
 ) -> Room:
     """Lay out and take the workspace of a round."""
-    found, first_scope, first_search, numbers, scopes, searches = [], [], [], 0, 0, 0
+    found, first_scope, chars_limits, numbers = [], [], list[int](), 0
     for column in columns:
         found.append(found_places(numbers, column.segments))
         numbers = found[-1].end
-        first_scope.append(scopes)
-        first_search.append(searches)
-        scopes += column.scopes
-        searches += column.scopes if column.source == "searched" else 0
-    segments = sum(column.segments for column in columns)
+        first_scope.append(len(chars_limits))
+        chars_limits += [column.chars_limit] * column.scopes
+    segments, scopes, encoder = sum(column.segments for column in columns), len(chars_limits), columns[0].encoder
     at_once = columns[0].at_once and encode
-    # Clusters have room for all that training needs.
-    encoder = columns[0].task.encoder
-    clusters = trains_in_clusters(columns) or encoder is not None
-    pair_counts_nbytes = 0 if clusters else launch.TRAIN_COUNTS_NBYTES * scopes
-    scratch = 0 if clusters else launch.train_places(device_attributes()["shared_per_block"]).scratch * scopes
+    of_columns = [encoder.training_nbytes(scopes, one.chars_limit) for one in columns if one.scopes]
+    each = of_columns[0] if of_columns else TrainingNbytes()
+    if encoder.host_lookup and not encode:
+        each = each._replace(lookup=0)
     reserve, at = work.reserve, work.__getitem__
     found_at = reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
     # described before the others, and then all, as they are encoded in a slot and in a part of one.
-    waves_place = _COLUMN_NBYTES * len(columns) + _SCOPE_NBYTES * scopes + _SEARCH_NBYTES * searches
+    scopes_place = _COLUMN_NBYTES * len(columns)
+    waves_place = scopes_place + _SCOPE_NBYTES * scopes
     waves = 0 if not encode else segments if at_once else SLOTS + 2 * segments
     packs_place = waves_place + _WAVE_NBYTES * waves
     views_at = reserve(packs_place + (_PACK_NBYTES * segments if encode else 0))
     row_words = [reserve(4 * column.row_blocks) for column in columns]
-    trained_at = exported_at = uploaded_at = searches_at = pair_counts_at = scratch_at = 0
-    training_views_at = training_at = training_nbytes = training = 0
-    if scopes and encoder is not None:
-        every = [encoder.training_nbytes(column.chars_limit) for column in columns if column.scopes]
-        trained_at = reserve(every[0].lookup * scopes)
-        exported_at = reserve(every[0].exported * scopes)
-        training_views_at = reserve(encoder.training_view_nbytes * scopes)
-        training = max(one.room for one in every)
-        if at_once or not encode:
-            every_room = sum(column.scopes * training for column in columns)
-            training_nbytes = min(every_room, max(training, _TRAINING_AT_ONCE if at_once else _TRAINING_ALONE))
-            training_at = reserve(training_nbytes)
-    elif scopes:
-        trained_at = reserve(kernel_tables.ENCODE_TABLES_NBYTES * scopes)
-        exported_at = reserve(kernel_tables.TRAINED_TABLE.itemsize * scopes)
-        pair_counts_at, scratch_at = reserve(pair_counts_nbytes), reserve(scratch)
-    if searches:
-        uploaded_at = reserve(kernel_tables.MAX_TABLES_NBYTES * searches if encode else 0)
-        searches_at = reserve(launch.SEARCH_NBYTES * searches)
+    training_at = [reserve(scopes * nbytes) for nbytes in each[:-1]]
+    in_turns = max((one.in_turns for one in of_columns), default=0)
+    turns_at = turns_nbytes = 0
+    if in_turns and (at_once or not encode):
+        turns_nbytes = min(scopes * in_turns, max(in_turns, _TRAINING_AT_ONCE if at_once else _TRAINING_ALONE))
+        turns_at = reserve(turns_nbytes)
     sizes = [column.slot_nbytes for column in columns] if encode else []
     slots: list[tuple[int, ...]] = []
     part_nbytes = 0
@@ -384,19 +350,20 @@ def make_room(
     elif encode:
         codes, pieces, tiles = map(max, zip(*sizes, strict=True))
         # A part has room for a block of tiles at least, whatever their codes take.
-        divided = len(columns) == 1 and not columns[0].whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
+        divided = len(columns) == 1 and not encoder.whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
         for number in range(min(SLOTS, segments)):
             # Tables are trained where the first segment's codes go then.
-            codes_at = reserve(max(codes, training) if number == 0 else codes)
-            if number == 0 and training:
-                training_at, training_nbytes = codes_at, max(codes, training)
+            codes_at = reserve(max(codes, in_turns) if number == 0 else codes)
+            if number == 0 and in_turns:
+                turns_at, turns_nbytes = codes_at, max(codes, in_turns)
             slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
                 slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
     work.take(lane)
     views = at(views_at)
-    # Parts that have no bytes lie nowhere.
+    # What has no bytes lies nowhere.
+    places = [at(place) if scopes * nbytes else 0 for place, nbytes in zip(training_at, each, strict=False)]
     return Room(
         lane,
         side,
@@ -407,21 +374,11 @@ def make_room(
         views,
         list(map(at, row_words)),
         first_scope,
-        first_search,
-        at(trained_at) if scopes else 0,
-        at(uploaded_at) if searches and encode else 0,
-        at(exported_at) if scopes else 0,
-        at(pair_counts_at) if pair_counts_nbytes else 0,
-        pair_counts_nbytes,
-        at(scratch_at) if scratch else 0,
-        at(searches_at) if searches else 0,
+        TrainingRoom._make(
+            (chars_limits, each, views + scopes_place, *places, at(turns_at) if turns_nbytes else 0, turns_nbytes)
+        ),
         [Slot._make(map(at, slot)) for slot in slots],
         part_nbytes,
         views + waves_place if encode else 0,
         views + packs_place if encode else 0,
-        scopes,
-        searches,
-        at(training_views_at) if training_nbytes else 0,
-        at(training_at) if training_nbytes else 0,
-        training_nbytes,
     )

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...device.memory import Lane, current_device, device_attributes
-from ..cuda_kernels import blocks, get_kernel
+from ..cuda_kernels import blocks
 from . import launch
+from .cuda_kernels import get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
 from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
 from .values import LONGEST, words_of
@@ -291,9 +292,7 @@ class _MatchCall:
         views, search_views = self._segments(one)
         compares = kernel.startswith("match_values")
         self.lane.launch(
-            self.layout.searcher.values_kernel(kernel)
-            if compares
-            else get_kernel("text_match", kernel, launch.MATCH_DEFINES),
+            self.layout.searcher.values_kernel(kernel) if compares else get_kernel("text_match", kernel),
             launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
             launch.ROW_THREADS,
             (

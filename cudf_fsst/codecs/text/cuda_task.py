@@ -19,55 +19,110 @@ _ROOM_FOR_OTHERS = 8 * (80 << 20)
 
 
 class TrainingNbytes(NamedTuple):
-    """Bytes that the training of a scope takes: what the encoder reads, what the host makes a table of, and room."""
+    """Bytes that the training of a scope's table takes.
 
-    lookup: int
-    exported: int
-    room: int
-
-
-class TrainingScope(NamedTuple):
-    """A scope whose table is trained: addresses of its ScopeView, of what is made for the encoder and for the host.
-
-    `chars_limit`: characters, or more.
+    Attributes
+    ----------
+    lookup, exported : int
+        What the encoder reads of the table, and what the host makes it of.
+    view : int
+        What is uploaded of the scope, beside its ScopeView.
+    cleared, room : int
+        Counts, which are 0 when training begins, and other room.
+    in_turns : int
+        Room that scopes take turns in, as many at a time as there is.
     """
 
-    view: int
+    lookup: int = 0
+    exported: int = 0
+    view: int = 0
+    cleared: int = 0
+    room: int = 0
+    in_turns: int = 0
+
+
+class TrainingRoom(NamedTuple):
+    """Where the tables of scopes are trained: addresses. What is of each scope lies one behind another's.
+
+    Attributes
+    ----------
+    chars_limits : list of int
+        Characters of each scope, or more.
+    each : TrainingNbytes
+        Of each scope, but for `in_turns`.
+    scopes : int
+        Their ScopeViews.
+    in_turns, in_turns_nbytes : int
+        Room for those that are trained at a time.
+    """
+
+    chars_limits: Sequence[int]
+    each: TrainingNbytes
+    scopes: int
     lookup: int
     exported: int
-    chars_limit: int
+    views: int
+    cleared: int
+    room: int
+    in_turns: int
+    in_turns_nbytes: int
 
 
 class TileEncoder(Protocol):
-    """What encodes tiles of other codecs into the same slots: see `WaveView` of kernels/text_compress.cuh.
+    """What trains tables and encodes tiles on a GPU, at a level of a codec of text. It has no state.
 
-    All columns of a round have the same.
+    All columns that share a workspace have the same. Kernels find scopes and tiles as `ScopeView` and `WaveView` of
+    kernels/text_compress.cuh say.
     """
 
-    def training_nbytes(self, chars_limit: int) -> TrainingNbytes:
-        """What training takes for a scope of at most so many characters, at level ``default``."""
+    @property
+    def tile_size(self) -> int:
+        """Bytes of a tile unless the user says how many."""
 
-    #: Bytes of what is uploaded of a scope whose table is trained.
-    training_view_nbytes: int
+    @property
+    def whole_slots(self) -> bool:
+        """Whether a segment needs as much room while it is encoded as its characters take."""
 
-    def train(self, lane: Lane, scopes: Sequence[TrainingScope], views_at: int, room_at: int, room_nbytes: int) -> None:
-        """Train the tables of scopes, as many at a time as the room has place for."""
+    @property
+    def group(self) -> int:
+        """Segments that a launch encodes at most as if they were one."""
+
+    @property
+    def host_lookup(self) -> bool:
+        """Whether the host makes what is read of trained tables (`lookup`); else training does."""
+
+    def trains_long(self, scopes: int) -> bool:
+        """Whether it takes as long to train so many tables as the host takes for a column's rows."""
+
+    def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
+        """What training takes for a scope of at most so many characters, of so many scopes."""
+
+    def train(self, lane: Lane, room: TrainingRoom) -> None:
+        """Train the tables of scopes."""
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[Any]:
         """The tables that training has exported."""
 
-    def lookup(self, table: Any) -> npt.NDArray[np.uint8]:
+    def tables_form(self, tile_size: int) -> int:
+        """What training and `lookup` have to know of a tile size: `ScopeView::tables_form`."""
+
+    def lookup(self, table: Any, tables_form: int) -> npt.NDArray[np.uint8]:
         """The bytes that the encoder's kernel reads of a table."""
 
-    def encode(self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, waves: int, tiles: int) -> None:
-        """Encode so many waves, the longest of which has at most so many tiles, by tables of at most so many bytes."""
+    def staged(self, tile_size: int, tables_nbytes: int) -> int:
+        """`WaveView::staged`, of a table of so many bytes."""
+
+    def encode(
+        self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
+    ) -> None:
+        """Encode groups of waves, the longest of at most so many tiles, by tables of at most so many bytes."""
 
 
 class TextTask(NamedTuple):
     """A column to compress, and how: see `contract.DeviceTextCodec`.
 
     `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found. `tables`: of a column
-    whose tables are there, one for each scope. `encoder`: what encodes instead of FSST's kernels.
+    whose tables are there, one for each scope. `encoder`: what ``text.cuda.steps`` has chosen for it.
     """
 
     strings: DeviceStrings

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..part import ALIGNMENT
-from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, SegmentLayout
+from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 
 #: Threads that sum up the lengths before a row.
@@ -24,6 +24,10 @@ TAKE_ROWS, TAKE_THREADS = 224, 256
 PLACE_BITS = 40
 #: Rows of a thread block of text_gather.cu, and as many threads.
 GATHER_ROWS = 256
+#: Pieces a thread block of text_compact copies: 8, 16 or 32.
+COMPACT_PIECES = 16
+#: Rows of a column that one thread block of row_lengths_look looks at: 32 warps have 8 row blocks each.
+LOOK_ROWS = 1 << 16
 #: Constants compiled into the kernels.
 DEFINES = {
     "TILE_BLOCK": TILE_BLOCK,
@@ -65,11 +69,14 @@ def defines(tile_size: int) -> dict[str, int]:
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
-    return {file: [file_defines(file)] for file in ("row_lengths", "text_answers", "text_gather", "text_match")}
+    every = {file: [file_defines(file)] for file in ("row_lengths", "text_answers", "text_gather", "text_match")}
+    return every | {"text_compact": [file_defines("text_compact", tile_size) for tile_size in TILE_SIZES]}
 
 
-def file_defines(file: str) -> dict[str, int]:
-    """Constants that a file of all codecs of text is compiled with."""
+def file_defines(file: str, tile_size: int = 0) -> dict[str, int]:
+    """Constants that a file of all codecs of text is compiled with; `tile_size` 0: one that is for all tile sizes."""
+    if tile_size:
+        return {**defines(tile_size), "COMPACT_PIECES": COMPACT_PIECES}
     return MATCH_DEFINES if file == "text_match" else DEFINES
 
 

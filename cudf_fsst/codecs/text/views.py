@@ -1,4 +1,4 @@
-"""What the host writes for FSST's kernels to read: views, as arrays of words, and places of what they find."""
+"""What the host writes for kernels of compression to read: views, as words, and places of what they find."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ from array import array
 from collections.abc import Iterable
 from itertools import accumulate, chain
 from typing import NamedTuple
-
-from .launch import all_u64
-
-#: `RowsView` of kernels/fsst_rows.cuh.
-ROWS_VIEW = all_u64("first_tile", "automaton")
 
 
 class ColumnView(NamedTuple):
@@ -30,25 +25,17 @@ class ColumnView(NamedTuple):
 
 
 class ScopeView(NamedTuple):
-    """The scope of a table that fsst_train makes."""
+    """The scope of a table that is trained."""
 
     found: int
     segments: int
     first: int
     most: int
-    pairs_mixed: int
-
-
-class TableSearchView(NamedTuple):
-    """The scope of a table that fsst_train_max.cu searches; addresses of its view, its `TRAINED_TABLE` and its room."""
-
-    scope: int
-    trained: int
-    search: int
+    tables_form: int
 
 
 class WaveView(NamedTuple):
-    """Tiles that are encoded together; what fsst_compact needs besides is known later."""
+    """Tiles that are encoded together; what text_compact needs besides is known later."""
 
     first_char: int
     bounds: int

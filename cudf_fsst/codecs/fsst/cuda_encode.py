@@ -1,0 +1,184 @@
+"""What trains FSST's tables and encodes its tiles on a GPU (`text.cuda_task.TileEncoder`).
+
+Level ``default``: ``fsst_train`` makes a scope's table, and what ``fsst_encode`` looks up of it. Level ``max``: the
+kernels of fsst_train_max.cu improve such tables, in many launches for all scopes, the host makes what
+``fsst_encode_max`` looks up of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ...device.memory import Lane, device_attributes
+from ..cuda_kernels import blocks
+from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
+from ..text.launch import PIECE_TILES
+from ..text.views import WORD, ScopeView, words
+from . import TILE_SIZE, kernel_tables, launch, train_max
+from .cuda_kernels import choices, get_kernel
+from .launch import TableSearchView
+from .symbols import SymbolTable
+
+_u32, _u64 = np.uint32, np.uint64
+
+
+class FsstEncoder:
+    """Level ``default``."""
+
+    tile_size = TILE_SIZE
+    whole_slots = False
+    group = launch.ENCODE_GROUP
+    host_lookup = False
+
+    def trains_long(self, scopes: int) -> bool:
+        """Of many tables each is trained by one thread block."""
+        return not launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
+
+    def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
+        """See `TileEncoder`."""
+        del chars_limit
+        cleared = room = 0
+        if self.trains_long(scopes):  # clusters have room for all that training needs
+            cleared = launch.TRAIN_COUNTS_NBYTES
+            room = launch.train_places(device_attributes()["shared_per_block"]).scratch
+        return TrainingNbytes(
+            kernel_tables.ENCODE_TABLES_NBYTES, kernel_tables.TRAINED_TABLE.itemsize, cleared=cleared, room=room
+        )
+
+    def train(self, lane: Lane, room: TrainingRoom) -> None:
+        """See `TileEncoder`."""
+        self._train(lane, room, room.lookup, room.room)
+
+    def _train(self, lane: Lane, room: TrainingRoom, lookup: int, scratch: int) -> None:
+        scopes, shared = len(room.chars_limits), device_attributes()["shared_per_block"]
+        made = _u64(lookup), _u64(room.exported)
+        if launch.train_in_clusters(scopes, shared):
+            lane.launch(
+                get_kernel("fsst_train_cluster", "fsst_train_cluster"),
+                launch.TRAIN_CLUSTER * scopes,
+                launch.TRAIN_THREADS,
+                (_u64(room.scopes), *made),
+                launch.TRAIN_CLUSTER_NBYTES,
+            )
+        else:
+            lane.launch(
+                get_kernel("fsst_train", "fsst_train"),
+                scopes,
+                launch.TRAIN_THREADS,
+                (_u64(room.scopes), _u64(room.cleared), _u64(scratch), *made),
+                launch.train_places(shared).shared,
+            )
+
+    def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
+        """See `TileEncoder`."""
+        del scopes
+        return kernel_tables.trained_tables(exported.view(kernel_tables.TRAINED_TABLE))
+
+    def tables_form(self, tile_size: int) -> int:
+        """Whether the pairs are mixed."""
+        return int(launch.pairs_in_shared(tile_size, device_attributes()["shared_per_block"]))
+
+    def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:
+        """See `TileEncoder`."""
+        return kernel_tables.encode_tables(table, tables_form > 0)
+
+    def staged(self, tile_size: int, tables_nbytes: int) -> int:
+        """See `TileEncoder`; always the same."""
+        del tile_size, tables_nbytes
+        return 0
+
+    def encode(
+        self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
+    ) -> None:
+        """See `TileEncoder`."""
+        del tables_nbytes
+        attributes, how = device_attributes(), choices(tile_size)
+        kernel = get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps)
+        threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], how.encode_warps)
+        most = max(1, round(how.encode_blocks * attributes["multiprocessors"]))
+        grid = _grid(most, tiles, threads, groups)
+        lane.launch(kernel, (grid, groups), threads, (_u64(waves_at), _u32(per_group)), shared)
+
+
+class FsstMaxEncoder(FsstEncoder):
+    """Level ``max``."""
+
+    whole_slots = True
+    group = 1
+    host_lookup = True
+
+    def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
+        """See `TileEncoder`; with room for the tables that are improved."""
+        found = super().training_nbytes(scopes, chars_limit)
+        return found._replace(
+            lookup=kernel_tables.MAX_TABLES_NBYTES,
+            view=WORD * len(TableSearchView._fields),
+            room=found.room + launch.SEARCH_NBYTES + found.lookup,
+        )
+
+    def train(self, lane: Lane, room: TrainingRoom) -> None:
+        """See `TileEncoder`."""
+        scopes = len(room.chars_limits)
+        lookup = room.room + launch.SEARCH_NBYTES * scopes
+        self._train(lane, room, lookup, lookup + kernel_tables.ENCODE_TABLES_NBYTES * scopes)
+        views = (
+            TableSearchView(
+                room.scopes + WORD * len(ScopeView._fields) * number,
+                room.exported + kernel_tables.TRAINED_TABLE.itemsize * number,
+                room.room + launch.SEARCH_NBYTES * number,
+            )
+            for number in range(scopes)
+        )
+        lane.send(room.views, words(views))
+        for step in launch.search_steps(scopes, max(room.chars_limits), train_max.ROUNDS):
+            kernel = get_kernel("fsst_train_max", step.kernel)
+            lane.launch(kernel, step.grid, step.threads, (_u64(room.views), *step.arguments))
+
+    def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
+        """See `TileEncoder`."""
+        del scopes
+        return kernel_tables.searched_tables(exported.view(kernel_tables.TRAINED_TABLE))
+
+    def tables_form(self, tile_size: int) -> int:
+        """See `TileEncoder`; of the tables that are improved nothing is looked up."""
+        del tile_size
+        return 0
+
+    def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:
+        """See `TileEncoder`."""
+        del tables_form
+        return kernel_tables.max_tables(table)
+
+    def staged(self, tile_size: int, tables_nbytes: int) -> int:
+        """See `TileEncoder`."""
+        return launch.encode_max_shape(tile_size, device_attributes()["shared_per_block"], tables_nbytes).staged
+
+    def encode(
+        self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
+    ) -> None:
+        """See `TileEncoder`."""
+        attributes = device_attributes()
+        kernel = get_kernel("fsst_encode_max", "fsst_encode_max", tile_size)
+        threads, shared, _ = launch.encode_max_shape(tile_size, attributes["shared_per_block"], tables_nbytes)
+        grid = _grid(attributes["multiprocessors"], tiles, threads, groups * per_group)
+        lane.launch(kernel, (grid, groups * per_group), threads, (_u64(waves_at),), shared)
+
+
+def _grid(most: int, tiles: int, threads: int, groups: int) -> int:
+    """Thread blocks of a group, as few of the `most` that there are room for as have work.
+
+    One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
+    """
+    pieces = blocks(tiles, PIECE_TILES)
+    return min(most, pieces, max(blocks(pieces, threads // 32), device_attributes()["multiprocessors"] // groups))
+
+
+_ENCODERS: dict[str, Sequence[TileEncoder]] = {"default": [FsstEncoder()], "max": [FsstMaxEncoder()]}
+
+
+def encoders(level: str) -> Sequence[TileEncoder]:
+    """See `contract.DeviceTextCodec`."""
+    return _ENCODERS[level]
