@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ...workers import map_items
 from ..jit import njit
 from ..text import plan
-from ..text.cpu_compare_kernels import CodeComparer
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
+from ..text.cpu_places_kernels import CodeComparer
 from ..text.layout import TILE_BLOCK
 from ..text.search import Automaton as ByteAutomaton
 from ..text.segment import Segment

@@ -289,7 +289,7 @@ def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tup
 
 @njit()
 def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: tuple[int, int, int]) -> int:
-    """Where the symbols of a tile end that is not raw; see `text.cpu_compare_kernels.CodeComparer`."""
+    """Where the symbols of a tile end that is not raw; see `text.cpu_places_kernels.CodeComparer`."""
     limits = table[2]
     count = end - at
     total, before = np.int64(0), np.int64(0)
@@ -312,7 +312,7 @@ def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: 
 
 @njit()
 def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: tuple[int, int, int]) -> None:
-    """Which codes may begin a value; see `text.cpu_compare_kernels.CodeComparer`."""
+    """Which codes may begin a value; see `text.cpu_places_kernels.CodeComparer`."""
     symbols, symbol_lengths, _ = table
     word = load64(value)
     for code in range(256):
@@ -330,7 +330,7 @@ def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: t
 
 @njit()
 def same_codes(at: int, end: int, have: int, value: int, nbytes: int, table: tuple[int, int, int]) -> int:
-    """Compare what codes stand for with a value; see `text.cpu_compare_kernels.CodeComparer`."""
+    """Compare what codes stand for with a value; see `text.cpu_places_kernels.CodeComparer`."""
     symbols, symbol_lengths, _ = table
     done = np.int64(0)
     while at < end and done < nbytes:

@@ -20,10 +20,12 @@ import numpy.typing as npt
 from ...automata import RowAutomaton
 from ..jit import njit
 from ..text import cpu_rows_kernels as in_order
-from ..text.cpu_compare_kernels import GROUP_ROWS, code_at, row_ends, tile_length
+from ..text.cpu_compare_kernels import GROUP_ROWS
+from ..text.cpu_places_kernels import code_at, tile_length
 from ..text.cpu_rows_kernels import BAD_ROWS, FINE
 from ..text.cpu_search_kernels import first_position
 from ..text.layout import ROW_BLOCK, TILE_BLOCK
+from ..text.row_lengths import row_ends
 from ..text.rows import STATE_PLACE, STATE_SHIFT, UNDECIDED_SHIFT, Lifted
 from ..unaligned import address, load8, load16, load32, load64, store8, store16, store32, trailing_zeros
 from .cpu_kernels import place_codes

@@ -1,6 +1,6 @@
 """Which rows of a column of text on the host are equal to values, or begin and end with them, in threads.
 
-A codec may find in its codes where a row begins, without decoding them (`cpu_compare_kernels.CodeComparer`). The first
+A codec may find in its codes where a row begins, without decoding them (`cpu_places_kernels.CodeComparer`). The first
 code then refuses most rows. Rows that can be equal by their lengths are looked at, and for beginnings and ends all are.
 
 Two ways lost. Searching all codes took 1.5 to 4 times as long as decoding them (TPC-H l_comment), and left rows to be
@@ -22,6 +22,7 @@ from ..unaligned import address
 from ..work import cut, run
 from . import cpu_compare_kernels as kernels
 from .cpu import SegmentReader
+from .cpu_places_kernels import MARKS, scratch_nbytes
 from .layout import ROW_BLOCK
 from .segment import Segment
 
@@ -83,7 +84,7 @@ class Values:
             starts,
             sizes,
             offsets,
-            np.concatenate([np.zeros(kernels.MARKS, np.uint64), self._firsts]),
+            np.concatenate([np.zeros(MARKS, np.uint64), self._firsts]),
             np.empty(max(_ROOM_CHARS, min(self.longest, reader.segment.chars)) + 8, np.uint8),
             _scratch(reader),
             address(answers),
@@ -122,7 +123,7 @@ class Edges:
             last_nbytes,
             self._least,
             np.empty(kernels.GROUP_ROWS + 1, np.int64),
-            np.zeros((2, kernels.MARKS), np.uint64),
+            np.zeros((2, MARKS), np.uint64),
             _scratch(reader),
             address(answers),
         )
@@ -130,7 +131,7 @@ class Edges:
 
 
 def _scratch(reader: SegmentReader) -> npt.NDArray[np.uint8]:
-    return np.empty(kernels.scratch_nbytes(reader.segment.layout.tile_size), np.uint8)
+    return np.empty(scratch_nbytes(reader.segment.layout.tile_size), np.uint8)
 
 
 def equal(segments: Sequence[Segment], values: Collection[bytes]) -> npt.NDArray[np.bool_]:

@@ -1,32 +1,38 @@
 """Numba kernels that compare rows of a segment with values, or their beginnings and ends: by lengths, then by bytes.
 
-Rows are looked at some row blocks at a time, and tiles a few at a time, so that the CPU need not wait for one row to
-look at the next. Tiles of which a codec cannot tell where its codes' symbols end are decoded. So are rows that may be
-one of many values of their length, to a room that stays in the CPU's cache.
+Rows are looked at some row blocks at a time, where they begin in the codes (`cpu_places_kernels`). Those that may be
+one of many values of their length are decoded, to a room that stays in the CPU's cache.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..jit import njit
-from ..unaligned import (
-    count_below,
-    ends8,
-    load8,
-    load16,
-    load32,
-    load64,
-    prefetch,
-    store8,
-    store64,
-    trailing_zeros,
-    within8,
+from ..unaligned import load8, load64, store8, store64, trailing_zeros
+from .cpu_places_kernels import (
+    AT,
+    BEFORE,
+    CHARS,
+    MARKS,
+    PLACES,
+    ROOMS,
+    SLOT_NBYTES,
+    SLOTS,
+    WITH_CHARS,
+    CodeComparer,
+    begun,
+    code_at,
+    fetch,
+    look_at_chars,
+    look_at_places,
+    low_bits,
+    openers,
 )
-from .layout import ROW_BLOCK, TILE_BLOCK
-from .row_lengths import unpack_ends
+from .layout import ROW_BLOCK
+from .row_lengths import number_at, row_ends, sizes_within
 
 #: What the functions that `comparers` makes may find wrong.
 FINE, BAD_TILE, BAD_ROWS = range(3)
@@ -36,82 +42,6 @@ GROUP_ROWS = 16 * ROW_BLOCK
 _DENSE = 4
 #: Values of a size, of a word at most, that rows are compared with one after another; of more it is halved.
 _IN_TURN = 8
-# Bits of a row's length up to which four are unpacked from a word.
-_FOUR_WIDTH = 15
-
-
-@njit(inline="always")
-def _number(at: int) -> Any:
-    return np.int64(load64(at))
-
-
-@njit()
-def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
-    """Where a row block's rows begin and end: an int64 more than there are `number`; False where it is damaged.
-
-    `ends` is the address of room for `ROW_BLOCK` and one. Lengths of a usual width are taken from words together, by
-    shifts that do not depend on each other: `unpack_ends` takes 1.4 ns a row, this 0.2.
-    """
-    row_starts, row_minima, row_words, row_bits, bits_words, _, chars = rows
-    start = np.int64(load64(row_starts + 8 * block))
-    stop = np.int64(load64(row_starts + 8 * block + 8))
-    word = np.int64(load32(row_words + 4 * block))
-    width = (np.int64(load32(row_words + 4 * block + 4)) - word) // 8
-    store64(ends, np.uint64(start))
-    if start < 0 or stop < start or stop > chars:
-        return False
-    # A word that is read ends up to eight bytes behind the lengths.
-    if width < 0 or width > _FOUR_WIDTH or word + 8 * width + 2 > bits_words:
-        first = block * ROW_BLOCK
-        return unpack_ends(*rows, first, first + number, 0, ends + 8, 8) == stop
-    minimum, source = np.uint64(load32(row_minima + 4 * block)), row_bits + 4 * word
-    # No length is negative, and their sum is small: if it is right, so is every one before.
-    end, bits = np.uint64(start), np.uint64(width)
-    for i in range((number + 7) // 8):
-        low = load64(source + i * width)
-        high = load64(source + i * width + (width >> 1)) >> np.uint64(4 * (width & 1))
-        end = ends8(low, high, bits, minimum, end, ends + 8 + 64 * i)
-    return np.int64(load64(ends + 8 * number)) == stop
-
-
-@njit()
-def sizes_within(ends: int, number: int, least: int, most: int, out: int) -> None:
-    """Tell of rows whether they have at least `least` and at most `most` bytes, a byte each."""
-    full = number // 8 * 8
-    for row in range(0, full, 8):
-        within8(ends + 8 * row, least, most, out + row)
-    for row in range(full, number):
-        size = _number(ends + 8 * row + 8) - _number(ends + 8 * row)
-        store8(out + row, np.uint8(least <= size <= most))
-
-
-@njit(inline="always")
-def tile_length(lengths: int, tile_size: int, tile: int) -> Any:
-    """Bytes of a tile's codes, as stored."""
-    if tile_size <= 256:
-        return np.int64(load8(lengths + tile)) + 1
-    return np.int64(load16(lengths + 2 * tile)) + 1
-
-
-@njit()
-def _same(row: int, value: int, nbytes: int) -> bool:
-    """Whether bytes are the same. Eight bytes from any of the value can be read, and none behind the others."""
-    while nbytes >= 8:
-        if load64(row) != load64(value):
-            return False
-        row += 8
-        value += 8
-        nbytes -= 8
-    different = np.uint8(0)
-    for i in range(nbytes):
-        different |= load8(row + i) ^ load8(value + i)
-    return different == 0
-
-
-@njit(inline="always")
-def _low(nbytes: int) -> Any:
-    """The bits of the first bytes of a word, fewer than eight."""
-    return (np.uint64(1) << np.uint64(8 * nbytes)) - np.uint64(1)
 
 
 @njit()
@@ -182,14 +112,14 @@ def _find_values(
             continue
         low, high = firsts[group], firsts[group + 1]
         if size <= 8 and high - low <= _IN_TURN:  # without a branch
-            mask = _low(size) if size < 8 else ~np.uint64(0)
+            mask = low_bits(size) if size < 8 else ~np.uint64(0)
             word, equal = load64(row) & mask, size == 0
             for at in range(word_starts[low], word_starts[high]):
                 equal |= word == words[at]
             store8(out + found[i], np.uint8(equal))
             continue
         full = size // 8
-        rest = _low(size - 8 * full)
+        rest = low_bits(size - 8 * full)
         while low < high:
             middle = (low + high) // 2
             at = word_starts[middle]
@@ -206,188 +136,6 @@ def _find_values(
                 high = middle
             else:
                 low = middle + 1
-
-
-class CodeComparer(NamedTuple):
-    """How characters of a tile of at most 256 bytes are compared without decoding it, by compiled functions.
-
-    Attributes
-    ----------
-    place
-        ``place(at, end, limit, nbytes, places, table) -> int``: where the symbols of the codes at addresses `at` to
-        `end` end, of a tile of `nbytes` bytes that is not raw. To `places` go 256 bytes, for each code the place of its
-        symbol's last byte in the tile; behind them what is not less than the last one. Returns how many of them count,
-        a multiple of 64; 0: the codec cannot tell; -1: the codes are damaged. It reads nothing from `limit` on.
-    mark
-        ``mark(value, nbytes, yes, maybe, out, table)``: which codes may begin a value. `out` is the address of a word
-        for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
-        the bits `yes` are set, and where they begin it, `maybe`.
-    same
-        ``same(at, end, have, value, nbytes, table) -> int``: how many characters of codes, from the last `have` bytes
-        of the first one's symbol on, are those of a value, or -1: some are others. Fewer than `nbytes` where the codes
-        end, or the codec cannot tell. `have` is 0: the whole symbol. Up to eight bytes from any of the value are read.
-    """
-
-    place: Any
-    mark: Any
-    same: Any
-
-
-@njit()
-def _place_none(at: int, end: int, limit: int, nbytes: int, places: int, table: Any) -> int:
-    return 0
-
-
-@njit()
-def _mark_none(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: Any) -> None:
-    return
-
-
-@njit()
-def _same_none(at: int, end: int, have: int, value: int, nbytes: int, table: Any) -> int:
-    return 0
-
-
-#: Of a codec whose tiles are decoded to be compared.
-NO_CODES = CodeComparer(_place_none, _mark_none, _same_none)
-
-#: Tiles that are open at the same time, one in each slot.
-SLOTS = 8
-#: Words of what `CodeComparer.mark` writes, and more before and behind them, for places of damaged tiles.
-MARKS = 256 + 256 * 8 + 256
-_BEFORE = 8 * 256
-#: What is added to how many places count, where a tile has characters.
-WITH_CHARS = 1024
-# Of each slot, by place in a word: where the tile's codes begin and end, and where its characters are, or 0.
-_SLOT_NBYTES = 32
-_AT, _END, _CHARS = 0, 8, 16
-# Behind the slots: the first tile behind the last one, and where its codes begin; then places of each slot's codes,
-# and room for a tile and 64 bytes.
-_FOLLOWING = SLOTS * _SLOT_NBYTES
-_POSITION = _FOLLOWING + 8
-_PLACES = _FOLLOWING + 64
-_ROOMS = _PLACES + SLOTS * 256
-
-
-def scratch_nbytes(tile_size: int) -> int:
-    """Bytes that what `comparers` makes needs to look at tiles."""
-    return 64 + _ROOMS + (SLOTS + 1) * (tile_size + 64)
-
-
-@njit()
-def _begun(scratch: Any) -> Any:
-    """The address of scratch in which no tile is open: places lie in cache lines of their own."""
-    at = (np.int64(scratch.ctypes.data) + 63) & ~63
-    store64(at + _FOLLOWING, np.uint64(1 << 62))
-    return at
-
-
-@njit(inline="always")
-def code_at(places: int, begin: int, wide: int) -> Any:
-    """Which code's symbol has the byte at place `begin` of a tile; `wide`: how many places count."""
-    number = count_below(places, begin) + count_below(places + 64, begin)
-    if wide > 128:
-        number += count_below(places + 128, begin) + count_below(places + 192, begin)
-    return number
-
-
-@njit()
-def _fetch(tiles: Any, starts: Any, sizes: Any, count: int) -> None:
-    """Have the codes of all tiles in which rows begin on their way before the first is looked at."""
-    codes, _, block_starts, lengths, _, tile_size = tiles
-    shift = trailing_zeros(np.uint64(tile_size))
-    following, position = np.int64(0), np.int64(-1)
-    for i in range(count):
-        tile = starts[i] >> shift
-        if sizes[i] == 0 or (tile < following and position >= 0):
-            continue
-        block = tile // TILE_BLOCK
-        if position < 0 or block != following // TILE_BLOCK:
-            following, position = block * TILE_BLOCK, _number(block_starts + 8 * block)
-        while following < tile:
-            position += tile_length(lengths, tile_size, following)
-            following += 1
-        for line in range(0, tile_length(lengths, tile_size, tile), 64):
-            prefetch(codes + position + line)
-
-
-# What looks at rows of open tiles takes where rows begin, or end, what is to be taken from that for a place in these
-# tiles, the first row, behind the last one, and where the tiles end; then a tile's size, how many places count, and the
-# address of marks. Of the rows with a 1 it leaves 1 to those that have a value there, and 2 to those that may have it.
-# It returns the first row that begins behind the tiles.
-
-
-@njit()
-def _look_at_places(
-    ends: int,
-    less: int,
-    row: int,
-    number: int,
-    stop: int,
-    tile_size: int,
-    wide: int,
-    marks: int,
-    scratch: int,
-    out: int,
-) -> int:
-    """Look at rows, all of whose tiles have places."""
-    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
-    while row < number:
-        begin = _number(ends + 8 * row) - less
-        if begin >= stop:
-            break
-        slot = begin >> shift
-        begin &= inside
-        places = scratch + _PLACES + 256 * slot
-        which = code_at(places, begin, wide)
-        code = np.int64(load8(_number(scratch + _AT + _SLOT_NBYTES * slot) + which))
-        have = np.int64(load8(places + which)) - begin
-        says = load64(marks + 64 * code + 8 * have) & (np.uint64(0) - np.uint64(load8(out + row)))
-        store8(out + row, np.uint8(says))
-        row += 1
-    return row
-
-
-@njit()
-def look_at_chars(
-    ends: int,
-    less: int,
-    row: int,
-    number: int,
-    stop: int,
-    tile_size: int,
-    wide: int,
-    word: Any,
-    nbytes: int,
-    surely: bool,
-    marks: int,
-    scratch: int,
-    out: int,
-) -> int:
-    """Look at rows, some of whose tiles have characters; `word`: the first of the bytes that are to be there."""
-    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
-    some = min(nbytes, 8)
-    mask = _low(some) if some < 8 else ~np.uint64(0)
-    yes = np.uint64(1 if surely and some == nbytes else 2)
-    while row < number:
-        begin = _number(ends + 8 * row) - less
-        if begin >= stop:
-            break
-        slot = begin >> shift
-        begin &= inside
-        chars = _number(scratch + _CHARS + _SLOT_NBYTES * slot)
-        says = np.uint64(0)
-        if chars:
-            says = yes if ((load64(chars + begin) ^ word) & mask) == np.uint64(0) else np.uint64(0)
-            says = np.uint64(2) if begin > tile_size - some else says  # they go on in the next tile
-        else:
-            places = scratch + _PLACES + 256 * slot
-            which = code_at(places, begin, wide)
-            code = np.int64(load8(_number(scratch + _AT + _SLOT_NBYTES * slot) + which))
-            says = load64(marks + 64 * code + 8 * (np.int64(load8(places + which)) - begin))
-        store8(out + row, np.uint8(says & (np.uint64(0) - np.uint64(load8(out + row)))))
-        row += 1
-    return row
 
 
 # Many rows may begin as a value does: URLs. So bytes of it are skipped, at most so many, to have these last ones before
@@ -426,129 +174,8 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
     codes_of
         What the codec can do.
     """
-    place, mark, same = codes_of
-
-    @njit()
-    def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, scratch: int) -> int:
-        """Look at tiles `first` to ``last - 1``, in slots from `slot` on.
-
-        Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
-        ``-1 - tile`` of one that is damaged.
-        """
-        codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
-        following, position = _number(scratch + _FOLLOWING), _number(scratch + _POSITION)
-        if first < following or first // TILE_BLOCK != following // TILE_BLOCK:
-            following = first // TILE_BLOCK * TILE_BLOCK
-            position = _number(block_starts + 8 * (first // TILE_BLOCK))
-            if position < 0 or position > codes_nbytes:
-                return -1 - first
-        while following < first:
-            length = tile_length(lengths, tile_size, following)
-            if length > tile_size or length > codes_nbytes - position:
-                return -1 - first
-            position += length
-            following += 1
-        wide: Any = np.int64(0)
-        with_chars: Any = np.int64(0)
-        limit = codes + codes_nbytes
-        for tile in range(first, last):
-            if tile % TILE_BLOCK == 0 and position != _number(block_starts + 8 * (tile // TILE_BLOCK)):
-                return -1 - tile
-            nbytes = min(tile_size, chars - tile * tile_size)
-            length = tile_length(lengths, tile_size, tile)
-            if length > nbytes or length > codes_nbytes - position:
-                return -1 - tile
-            at = codes + position
-            position += length
-            here = scratch + _SLOT_NBYTES * (slot + tile - first)
-            store64(here + _AT, np.uint64(at))
-            store64(here + _END, np.uint64(at + length))
-            store64(here + _CHARS, np.uint64(0))
-            found: Any = np.int64(0)
-            if length < nbytes and tile_size <= 256:
-                to = scratch + _PLACES + 256 * (slot + tile - first)
-                found = place(at, at + length, limit, nbytes, to, table)
-                if found < 0:
-                    return -1 - tile
-                wide = max(wide, found)
-            if found == 0:
-                to = at
-                if length < nbytes or at + nbytes + 8 > limit:
-                    room = tile_size + 64
-                    to = scratch + _ROOMS + (slot + tile - first) * room
-                    if not decode_any(at, at + length, to, nbytes, to + room, table):
-                        return -1 - tile
-                store64(here + _CHARS, np.uint64(to))
-                with_chars = WITH_CHARS
-        if last % TILE_BLOCK == 0 or last * tile_size >= chars:
-            block = (last + TILE_BLOCK - 1) // TILE_BLOCK
-            if position != _number(block_starts + 8 * block):
-                return -last
-        store64(scratch + _FOLLOWING, np.uint64(last))
-        store64(scratch + _POSITION, np.uint64(position))
-        return wide + with_chars
-
-    @njit()
-    def goes_on(tiles: Any, table: Any, tile: int, position: int, value: int, nbytes: int, scratch: int) -> int:
-        """Whether characters from the beginning of a tile on are a value's: 1, 0, or ``-1 - tile`` of a damaged one.
-
-        `position`: where the codes of this tile begin.
-        """
-        codes, codes_nbytes, _, lengths, chars, tile_size = tiles
-        while nbytes > 0:
-            if tile * tile_size >= chars:
-                return 0
-            there = min(tile_size, chars - tile * tile_size)
-            length = tile_length(lengths, tile_size, tile)
-            if length > there or length > codes_nbytes - position:
-                return -1 - tile
-            at, some = codes + position, min(there, nbytes)
-            alike: Any = np.int64(0)
-            if length < there:
-                alike = same(at, at + length, 0, value, some, table)
-            else:
-                alike = some if _same(at, value, some) else -1
-            if 0 <= alike < some:
-                room = tile_size + 64
-                to = scratch + _ROOMS + SLOTS * room
-                if not decode_any(at, at + length, to, there, to + room, table):
-                    return -1 - tile
-                alike = some if _same(to, value, some) else -1
-            if alike < 0:
-                return 0
-            value += some
-            nbytes -= some
-            position += length
-            tile += 1
-        return 1
-
-    @njit()
-    def is_at(
-        tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
-    ) -> int:
-        """As `goes_on`, from place `begin` of a tile that is open."""
-        here = scratch + _SLOT_NBYTES * slot
-        chars, at, end = _number(here + _CHARS), _number(here + _AT), _number(here + _END)
-        alike: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)
-        if chars:
-            if not _same(chars + begin, value, alike):
-                return 0
-        else:
-            # First the last bytes that are in the tile: values of a length are often alike in their first ones.
-            places = scratch + _PLACES + 256 * slot
-            stop = begin + alike - 1
-            which = code_at(places, stop, wide)
-            first: Any = np.int64(load8(places + which - 1)) + 1 if which else np.int64(0)
-            if first > begin and same(at + which, end, 0, value + first - begin, stop + 1 - first, table) < 0:
-                return 0
-            which = code_at(places, begin, wide)
-            have = np.int64(load8(places + which)) + 1 - begin
-            alike = same(at + which, end, have, value, nbytes, table)
-            if alike < 0:
-                return 0
-        if alike == nbytes:
-            return 1
-        return goes_on(tiles, table, tile + 1, end - tiles[0], value + alike, nbytes - alike, scratch)
+    mark = codes_of.mark
+    open_tiles, is_at = openers(decode_any, codes_of)
 
     @njit()
     def find_edge(
@@ -572,19 +199,19 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         tile_size, chars_end = tiles[5], tiles[4]
         shift = trailing_zeros(np.uint64(tile_size))
         word = load64(value + skip)
-        at_once = SLOTS if _number(ends + 8 * number) - _number(ends) <= number * tile_size else 2
+        at_once = SLOTS if number_at(ends + 8 * number) - number_at(ends) <= number * tile_size else 2
         if back:
             ends += 8
         row, twice = 0, 0
         while row < number:
-            begin: Any = _number(ends + 8 * row) - back
+            begin: Any = number_at(ends + 8 * row) - back
             if begin < 0:
                 row += 1  # too short a row, as all are that are left behind here
                 continue
             if begin + skip >= chars_end:
                 break
             first = begin >> shift
-            last = min(first + at_once, (min(_number(ends + 8 * number - 8) + skip, chars_end - 1) >> shift) + 1)
+            last = min(first + at_once, (min(number_at(ends + 8 * number - 8) + skip, chars_end - 1) >> shift) + 1)
             last = max(last, ((begin + skip) >> shift) + 1)
             wide: Any = open_tiles(tiles, table, first, last, 0, scratch)
             if wide < 0:
@@ -594,12 +221,12 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
             begun = row
             look = ends, back - skip + base, row, number, stop, tile_size
             if wide < WITH_CHARS:
-                row = _look_at_places(*look, wide, marks, scratch, out)
+                row = look_at_places(*look, wide, marks, scratch, out)
             else:
                 row = look_at_chars(*look, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
             for unsure in range(begun, row):
                 if load8(out + unsure) == 2:
-                    begin = _number(ends + 8 * unsure) - back - base
+                    begin = number_at(ends + 8 * unsure) - back - base
                     slot = begin >> shift
                     begin &= tile_size - 1
                     says = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
@@ -656,18 +283,18 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                 group = _group(size, wanted, value_sizes)
                 begin = start & inside
                 slot = np.int64(load8(slots + one))
-                here = scratch + _SLOT_NBYTES * slot
-                chars = _number(here + _CHARS)
+                here = scratch + SLOT_NBYTES * slot
+                chars = number_at(here + CHARS)
                 bits = ~np.uint64(0)
                 if size == 0:
                     store8(out + found[one], np.uint8(group >= 0))
                     bits = np.uint64(0)
                 elif chars:
-                    bits = load64(marks - _BEFORE + 8 * MARKS + 8 * np.int64(load8(chars + begin)))
+                    bits = load64(marks - BEFORE + 8 * MARKS + 8 * np.int64(load8(chars + begin)))
                 else:
-                    places = scratch + _PLACES + 256 * slot
+                    places = scratch + PLACES + 256 * slot
                     which = code_at(places, begin, wide)
-                    code = np.int64(load8(_number(here + _AT) + which))
+                    code = np.int64(load8(number_at(here + AT) + which))
                     have = np.int64(load8(places + which)) + 1 - begin
                     bits = load64(marks + 8 * (8 * code + have - 1))
                 found[some], starts[some], sizes[some] = found[one], start, size
@@ -737,8 +364,8 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         tuple of int
             What was found wrong, and the number of the tile or row block.
         """
-        ends_at, scratch_at = np.int64(ends.ctypes.data), _begun(scratch)
-        marks_at = np.int64(marks.ctypes.data) + _BEFORE
+        ends_at, scratch_at = np.int64(ends.ctypes.data), begun(scratch)
+        marks_at = np.int64(marks.ctypes.data) + BEFORE
         # Of both values: trials, bytes that are skipped, and the best of these with the share of rows looked at twice.
         tuned = np.zeros((2, 4), np.int64)
         for i, value, nbytes in ((0, first, first_nbytes), (1, last, last_nbytes)):
@@ -819,12 +446,12 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         room_at, ends_at = np.int64(room.ctypes.data), np.int64(ends.ctypes.data)
         least, most = values[0][0], values[0][-1]
         sizes_of = least, most, wanted
-        scratch_at = _begun(scratch)
-        spare_at = scratch_at + _ROOMS + SLOTS * (tiles[5] + 64)  # tiles stay open, and what is known of the next ones
+        scratch_at = begun(scratch)
+        spare_at = scratch_at + ROOMS + SLOTS * (tiles[5] + 64)  # tiles stay open, and what is known of the next ones
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
         none = offsets[:0]
         slots = np.empty(GROUP_ROWS + 1, np.uint8)
-        marks_at = np.int64(marks.ctypes.data) + _BEFORE
+        marks_at = np.int64(marks.ctypes.data) + BEFORE
         words_at = np.int64(values[2].ctypes.data)
         for group in range(values[0].size):
             bit = np.uint64(1) << np.uint64(group & 63)
@@ -846,7 +473,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                     count = _of_sizes(ends_at, some, number, sizes_of, found, starts, sizes, count)
                 number += some
                 block += 1
-            _fetch(tiles, starts, sizes, count)
+            fetch(tiles, starts, sizes, count)
             count, bad = keep(
                 tiles, table, starts, sizes, found, count, wanted, values, marks_at, slots_at, scratch_at, out
             )

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import address, copy, load8, load16, load64, trailing_zeros
-from .cpu_compare_kernels import NO_CODES, CodeComparer, comparers
+from .cpu_compare_kernels import comparers
+from .cpu_places_kernels import NO_CODES, CodeComparer
 from .layout import TILE_BLOCK
 
 

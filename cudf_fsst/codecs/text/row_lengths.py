@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..unaligned import address, load32, load64, store32, store64
+from ..unaligned import address, ends8, load32, load64, store8, store32, store64, within8
 from .layout import ROW_BLOCK, ROW_MINIMUM_LIMIT
 
 _MAX_WIDTH = 63
+# Bits of a row's length up to which four are unpacked from a word.
+_FOUR_WIDTH = 15
 _MAX_WORDS = 2**32 - 1
 _BITS_LOW = np.uint64(0xFFFFFFFF)
 
@@ -235,3 +237,49 @@ def pack(offsets: npt.NDArray[Any], lengths: PackedLengths, row_bits: npt.NDArra
     if lengths.words:
         rows = offsets.size - 1
         _pack(address(offsets), offsets.itemsize, rows, lengths.row_minima, lengths.row_words, address(row_bits))
+
+
+@njit(inline="always")
+def number_at(at: int) -> Any:
+    """The int64 at an address."""
+    return np.int64(load64(at))
+
+
+@njit()
+def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
+    """Where a row block's rows begin and end: an int64 more than there are `number`; False where it is damaged.
+
+    `ends` is the address of room for `ROW_BLOCK` and one. Lengths of a usual width are taken from words together, by
+    shifts that do not depend on each other: `unpack_ends` takes 1.4 ns a row, this 0.2.
+    """
+    row_starts, row_minima, row_words, row_bits, bits_words, _, chars = rows
+    start = np.int64(load64(row_starts + 8 * block))
+    stop = np.int64(load64(row_starts + 8 * block + 8))
+    word = np.int64(load32(row_words + 4 * block))
+    width = (np.int64(load32(row_words + 4 * block + 4)) - word) // 8
+    store64(ends, np.uint64(start))
+    if start < 0 or stop < start or stop > chars:
+        return False
+    # A word that is read ends up to eight bytes behind the lengths.
+    if width < 0 or width > _FOUR_WIDTH or word + 8 * width + 2 > bits_words:
+        first = block * ROW_BLOCK
+        return unpack_ends(*rows, first, first + number, 0, ends + 8, 8) == stop
+    minimum, source = np.uint64(load32(row_minima + 4 * block)), row_bits + 4 * word
+    # No length is negative, and their sum is small: if it is right, so is every one before.
+    end, bits = np.uint64(start), np.uint64(width)
+    for i in range((number + 7) // 8):
+        low = load64(source + i * width)
+        high = load64(source + i * width + (width >> 1)) >> np.uint64(4 * (width & 1))
+        end = ends8(low, high, bits, minimum, end, ends + 8 + 64 * i)
+    return number_at(ends + 8 * number) == stop
+
+
+@njit()
+def sizes_within(ends: int, number: int, least: int, most: int, out: int) -> None:
+    """Tell of rows whether they have at least `least` and at most `most` bytes, a byte each."""
+    full = number // 8 * 8
+    for row in range(0, full, 8):
+        within8(ends + 8 * row, least, most, out + row)
+    for row in range(full, number):
+        size = number_at(ends + 8 * row + 8) - number_at(ends + 8 * row)
+        store8(out + row, np.uint8(least <= size <= most))

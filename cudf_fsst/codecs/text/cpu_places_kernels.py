@@ -1,0 +1,356 @@
+"""Numba kernels that find where rows begin in the codes of a segment, without decoding it.
+
+Tiles are looked at a few at a time, so that the CPU need not wait for one row to look at the next. Tiles of which a
+codec cannot tell where its codes' symbols end are decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import njit
+from ..unaligned import count_below, load8, load16, load64, prefetch, store8, store64, trailing_zeros
+from .layout import TILE_BLOCK
+from .row_lengths import number_at
+
+
+@njit(inline="always")
+def tile_length(lengths: int, tile_size: int, tile: int) -> Any:
+    """Bytes of a tile's codes, as stored."""
+    if tile_size <= 256:
+        return np.int64(load8(lengths + tile)) + 1
+    return np.int64(load16(lengths + 2 * tile)) + 1
+
+
+@njit()
+def same_bytes(row: int, value: int, nbytes: int) -> bool:
+    """Whether bytes are the same. Eight bytes from any of the value can be read, and none behind the others."""
+    while nbytes >= 8:
+        if load64(row) != load64(value):
+            return False
+        row += 8
+        value += 8
+        nbytes -= 8
+    different = np.uint8(0)
+    for i in range(nbytes):
+        different |= load8(row + i) ^ load8(value + i)
+    return different == 0
+
+
+@njit(inline="always")
+def low_bits(nbytes: int) -> Any:
+    """The bits of the first bytes of a word, fewer than eight."""
+    return (np.uint64(1) << np.uint64(8 * nbytes)) - np.uint64(1)
+
+
+class CodeComparer(NamedTuple):
+    """How characters of a tile of at most 256 bytes are compared without decoding it, by compiled functions.
+
+    Attributes
+    ----------
+    place
+        ``place(at, end, limit, nbytes, places, table) -> int``: where the symbols of the codes at addresses `at` to
+        `end` end, of a tile of `nbytes` bytes that is not raw. To `places` go 256 bytes, for each code the place of its
+        symbol's last byte in the tile; behind them what is not less than the last one. Returns how many of them count,
+        a multiple of 64; 0: the codec cannot tell; -1: the codes are damaged. It reads nothing from `limit` on.
+    mark
+        ``mark(value, nbytes, yes, maybe, out, table)``: which codes may begin a value. `out` is the address of a word
+        for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
+        the bits `yes` are set, and where they begin it, `maybe`.
+    same
+        ``same(at, end, have, value, nbytes, table) -> int``: how many characters of codes, from the last `have` bytes
+        of the first one's symbol on, are those of a value, or -1: some are others. Fewer than `nbytes` where the codes
+        end, or the codec cannot tell. `have` is 0: the whole symbol. Up to eight bytes from any of the value are read.
+    """
+
+    place: Any
+    mark: Any
+    same: Any
+
+
+@njit()
+def _place_none(at: int, end: int, limit: int, nbytes: int, places: int, table: Any) -> int:
+    return 0
+
+
+@njit()
+def _mark_none(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: Any) -> None:
+    return
+
+
+@njit()
+def _same_none(at: int, end: int, have: int, value: int, nbytes: int, table: Any) -> int:
+    return 0
+
+
+#: Of a codec whose tiles are decoded to be compared.
+NO_CODES = CodeComparer(_place_none, _mark_none, _same_none)
+
+#: Tiles that are open at the same time, one in each slot.
+SLOTS = 8
+#: Words of what `CodeComparer.mark` writes, and more before and behind them, for places of damaged tiles.
+MARKS = 256 + 256 * 8 + 256
+BEFORE = 8 * 256
+#: What is added to how many places count, where a tile has characters.
+WITH_CHARS = 1024
+# Of each slot, by place in a word: where the tile's codes begin and end, and where its characters are, or 0.
+SLOT_NBYTES = 32
+AT, _END, CHARS = 0, 8, 16
+# Behind the slots: the first tile behind the last one, and where its codes begin; then places of each slot's codes,
+# and room for a tile and 64 bytes.
+_FOLLOWING = SLOTS * SLOT_NBYTES
+_POSITION = _FOLLOWING + 8
+PLACES = _FOLLOWING + 64
+ROOMS = PLACES + SLOTS * 256
+
+
+def scratch_nbytes(tile_size: int) -> int:
+    """Bytes that what `comparers` makes needs to look at tiles."""
+    return 64 + ROOMS + (SLOTS + 1) * (tile_size + 64)
+
+
+@njit()
+def begun(scratch: Any) -> Any:
+    """The address of scratch in which no tile is open: places lie in cache lines of their own."""
+    at = (np.int64(scratch.ctypes.data) + 63) & ~63
+    store64(at + _FOLLOWING, np.uint64(1 << 62))
+    return at
+
+
+@njit(inline="always")
+def code_at(places: int, begin: int, wide: int) -> Any:
+    """Which code's symbol has the byte at place `begin` of a tile; `wide`: how many places count."""
+    number = count_below(places, begin) + count_below(places + 64, begin)
+    if wide > 128:
+        number += count_below(places + 128, begin) + count_below(places + 192, begin)
+    return number
+
+
+@njit()
+def fetch(tiles: Any, starts: Any, sizes: Any, count: int) -> None:
+    """Have the codes of all tiles in which rows begin on their way before the first is looked at."""
+    codes, _, block_starts, lengths, _, tile_size = tiles
+    shift = trailing_zeros(np.uint64(tile_size))
+    following, position = np.int64(0), np.int64(-1)
+    for i in range(count):
+        tile = starts[i] >> shift
+        if sizes[i] == 0 or (tile < following and position >= 0):
+            continue
+        block = tile // TILE_BLOCK
+        if position < 0 or block != following // TILE_BLOCK:
+            following, position = block * TILE_BLOCK, number_at(block_starts + 8 * block)
+        while following < tile:
+            position += tile_length(lengths, tile_size, following)
+            following += 1
+        for line in range(0, tile_length(lengths, tile_size, tile), 64):
+            prefetch(codes + position + line)
+
+
+# What looks at rows of open tiles takes where rows begin, or end, what is to be taken from that for a place in these
+# tiles, the first row, behind the last one, and where the tiles end; then a tile's size, how many places count, and the
+# address of marks. Of the rows with a 1 it leaves 1 to those that have a value there, and 2 to those that may have it.
+# It returns the first row that begins behind the tiles.
+
+
+@njit()
+def look_at_places(
+    ends: int,
+    less: int,
+    row: int,
+    number: int,
+    stop: int,
+    tile_size: int,
+    wide: int,
+    marks: int,
+    scratch: int,
+    out: int,
+) -> int:
+    """Look at rows, all of whose tiles have places."""
+    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
+    while row < number:
+        begin = number_at(ends + 8 * row) - less
+        if begin >= stop:
+            break
+        slot = begin >> shift
+        begin &= inside
+        places = scratch + PLACES + 256 * slot
+        which = code_at(places, begin, wide)
+        code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + which))
+        have = np.int64(load8(places + which)) - begin
+        says = load64(marks + 64 * code + 8 * have) & (np.uint64(0) - np.uint64(load8(out + row)))
+        store8(out + row, np.uint8(says))
+        row += 1
+    return row
+
+
+@njit()
+def look_at_chars(
+    ends: int,
+    less: int,
+    row: int,
+    number: int,
+    stop: int,
+    tile_size: int,
+    wide: int,
+    word: Any,
+    nbytes: int,
+    surely: bool,
+    marks: int,
+    scratch: int,
+    out: int,
+) -> int:
+    """Look at rows, some of whose tiles have characters; `word`: the first of the bytes that are to be there."""
+    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
+    some = min(nbytes, 8)
+    mask = low_bits(some) if some < 8 else ~np.uint64(0)
+    yes = np.uint64(1 if surely and some == nbytes else 2)
+    while row < number:
+        begin = number_at(ends + 8 * row) - less
+        if begin >= stop:
+            break
+        slot = begin >> shift
+        begin &= inside
+        chars = number_at(scratch + CHARS + SLOT_NBYTES * slot)
+        says = np.uint64(0)
+        if chars:
+            says = yes if ((load64(chars + begin) ^ word) & mask) == np.uint64(0) else np.uint64(0)
+            says = np.uint64(2) if begin > tile_size - some else says  # they go on in the next tile
+        else:
+            places = scratch + PLACES + 256 * slot
+            which = code_at(places, begin, wide)
+            code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + which))
+            says = load64(marks + 64 * code + 8 * (np.int64(load8(places + which)) - begin))
+        store8(out + row, np.uint8(says & (np.uint64(0) - np.uint64(load8(out + row)))))
+        row += 1
+    return row
+
+
+def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
+    """Functions that open tiles of a codec, and that compare what is at a place in one; see `comparers`."""
+    place, _, same = codes_of
+
+    @njit()
+    def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, scratch: int) -> int:
+        """Look at tiles `first` to ``last - 1``, in slots from `slot` on.
+
+        Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
+        ``-1 - tile`` of one that is damaged.
+        """
+        codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
+        following, position = number_at(scratch + _FOLLOWING), number_at(scratch + _POSITION)
+        if first < following or first // TILE_BLOCK != following // TILE_BLOCK:
+            following = first // TILE_BLOCK * TILE_BLOCK
+            position = number_at(block_starts + 8 * (first // TILE_BLOCK))
+            if position < 0 or position > codes_nbytes:
+                return -1 - first
+        while following < first:
+            length = tile_length(lengths, tile_size, following)
+            if length > tile_size or length > codes_nbytes - position:
+                return -1 - first
+            position += length
+            following += 1
+        wide: Any = np.int64(0)
+        with_chars: Any = np.int64(0)
+        limit = codes + codes_nbytes
+        for tile in range(first, last):
+            if tile % TILE_BLOCK == 0 and position != number_at(block_starts + 8 * (tile // TILE_BLOCK)):
+                return -1 - tile
+            nbytes = min(tile_size, chars - tile * tile_size)
+            length = tile_length(lengths, tile_size, tile)
+            if length > nbytes or length > codes_nbytes - position:
+                return -1 - tile
+            at = codes + position
+            position += length
+            here = scratch + SLOT_NBYTES * (slot + tile - first)
+            store64(here + AT, np.uint64(at))
+            store64(here + _END, np.uint64(at + length))
+            store64(here + CHARS, np.uint64(0))
+            found: Any = np.int64(0)
+            if length < nbytes and tile_size <= 256:
+                to = scratch + PLACES + 256 * (slot + tile - first)
+                found = place(at, at + length, limit, nbytes, to, table)
+                if found < 0:
+                    return -1 - tile
+                wide = max(wide, found)
+            if found == 0:
+                to = at
+                if length < nbytes or at + nbytes + 8 > limit:
+                    room = tile_size + 64
+                    to = scratch + ROOMS + (slot + tile - first) * room
+                    if not decode_any(at, at + length, to, nbytes, to + room, table):
+                        return -1 - tile
+                store64(here + CHARS, np.uint64(to))
+                with_chars = WITH_CHARS
+        if last % TILE_BLOCK == 0 or last * tile_size >= chars:
+            block = (last + TILE_BLOCK - 1) // TILE_BLOCK
+            if position != number_at(block_starts + 8 * block):
+                return -last
+        store64(scratch + _FOLLOWING, np.uint64(last))
+        store64(scratch + _POSITION, np.uint64(position))
+        return wide + with_chars
+
+    @njit()
+    def goes_on(tiles: Any, table: Any, tile: int, position: int, value: int, nbytes: int, scratch: int) -> int:
+        """Whether characters from the beginning of a tile on are a value's: 1, 0, or ``-1 - tile`` of a damaged one.
+
+        `position`: where the codes of this tile begin.
+        """
+        codes, codes_nbytes, _, lengths, chars, tile_size = tiles
+        while nbytes > 0:
+            if tile * tile_size >= chars:
+                return 0
+            there = min(tile_size, chars - tile * tile_size)
+            length = tile_length(lengths, tile_size, tile)
+            if length > there or length > codes_nbytes - position:
+                return -1 - tile
+            at, some = codes + position, min(there, nbytes)
+            alike: Any = np.int64(0)
+            if length < there:
+                alike = same(at, at + length, 0, value, some, table)
+            else:
+                alike = some if same_bytes(at, value, some) else -1
+            if 0 <= alike < some:
+                room = tile_size + 64
+                to = scratch + ROOMS + SLOTS * room
+                if not decode_any(at, at + length, to, there, to + room, table):
+                    return -1 - tile
+                alike = some if same_bytes(to, value, some) else -1
+            if alike < 0:
+                return 0
+            value += some
+            nbytes -= some
+            position += length
+            tile += 1
+        return 1
+
+    @njit()
+    def is_at(
+        tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
+    ) -> int:
+        """As `goes_on`, from place `begin` of a tile that is open."""
+        here = scratch + SLOT_NBYTES * slot
+        chars, at, end = number_at(here + CHARS), number_at(here + AT), number_at(here + _END)
+        alike: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)
+        if chars:
+            if not same_bytes(chars + begin, value, alike):
+                return 0
+        else:
+            # First the last bytes that are in the tile: values of a length are often alike in their first ones.
+            places = scratch + PLACES + 256 * slot
+            stop = begin + alike - 1
+            which = code_at(places, stop, wide)
+            first: Any = np.int64(load8(places + which - 1)) + 1 if which else np.int64(0)
+            if first > begin and same(at + which, end, 0, value + first - begin, stop + 1 - first, table) < 0:
+                return 0
+            which = code_at(places, begin, wide)
+            have = np.int64(load8(places + which)) + 1 - begin
+            alike = same(at + which, end, have, value, nbytes, table)
+            if alike < 0:
+                return 0
+        if alike == nbytes:
+            return 1
+        return goes_on(tiles, table, tile + 1, end - tiles[0], value + alike, nbytes - alike, scratch)
+
+    return open_tiles, is_at
