@@ -34,7 +34,7 @@ import pytest
 
 import cudf_fsst
 from cudf_fsst.codecs import work
-from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text import cpu_read, cpu_take, plan
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage
 
@@ -53,9 +53,9 @@ def small_parts() -> None:
     """Many work items in small columns."""
     plan.segment_size = lambda chars: 40_000
     plan.TABLE_SCOPE = 80_000
-    cpu._CHUNK_BLOCKS = 2
-    cpu._CHUNK_ROW_BLOCKS = 4
-    cpu._CHUNK_ROWS = 1024
+    cpu_read.CHUNK_BLOCKS = 2
+    cpu_read._CHUNK_ROW_BLOCKS = 4
+    cpu_take._CHUNK_ROWS = 1024
     work._FEW_ROWS = work._FEW_CHARS = 1000
     values_plan.PIECE_NBYTES = 2**14
     storage._WORTH_THREADS = 2**12

@@ -72,7 +72,7 @@ def test_same_as_on_the_host(schedule: str, itemsize: int, gpu: Gpu, monkeypatch
             monkeypatch.setattr(plan, "PIECE_NBYTES", 8192 * itemsize // 8)
             monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
             monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-            monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 20_000)
+            monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", 20_000)
         arrays = []
         several = (NANS[itemsize][:1], 0.03), (NANS[itemsize], 0.2), (NANS[itemsize][1:2], 1.0), ([], 0)
         for kind, (nans, share) in zip(KINDS * 2, several * 5, strict=False):

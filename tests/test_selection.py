@@ -14,7 +14,7 @@ import pytest
 import cudf_fsst
 from column_cases import words
 from cudf_fsst import selection
-from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text import cpu_read
 from cudf_fsst.interop import pandas as interop_pandas
 
 # Selections ---------------------------------------------------------------------------------------------------------
@@ -196,13 +196,13 @@ class TestSelection:
 
     def test_one_row_decodes_little(self, column, monkeypatch) -> None:
         decoded = []
-        decode = cpu.SegmentReader.decode
+        decode = cpu_read.SegmentReader.decode
 
         def counted(reader: Any, first: int, last: int, out: int) -> None:
             decoded.append(last - first)
             decode(reader, first, last, out)
 
-        monkeypatch.setattr(cpu.SegmentReader, "decode", counted)
+        monkeypatch.setattr(cpu_read.SegmentReader, "decode", counted)
         row = int(self.series.notna().to_numpy().argmax())
         assert column[row] == self.series.iloc[row]
         assert decoded == [len(self.series.iloc[row].encode())]

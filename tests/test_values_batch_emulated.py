@@ -101,7 +101,7 @@ def test_the_room_is_used_again(
 ) -> None:
     """Values that are gathered, in a room that takes neither all streams nor one of them; pieces of two rooms."""
     gpu.device.order = order
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 20_000)
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", 20_000)
     monkeypatch.setattr(plan, "PIECE_NBYTES", 40_960)
     monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
     monkeypatch.setattr(plan, "RUN_ROWS", 1024)
@@ -130,7 +130,7 @@ def test_divisors_of_gathered_values(
     rows: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values that are in several windows are looked at in blocks of all of them before the first is measured."""
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", 50_000)
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", 50_000)
     mask = rng.random(rows) < 0.2
     days = 86400 * rng.integers(0, 10_000, rows)
     uneven = np.where(np.arange(rows) < rows // 2, days, days + rng.integers(0, 2, rows))
@@ -180,7 +180,7 @@ def test_the_sample_decides_on_a_divisor(
 def test_memory_of_a_batch(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A little beside the room, whatever the number of streams."""
     room = 1 << 16
-    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_compress"], "_ROOM_NBYTES", room)
+    monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", room)
     rows = 20_000
     columns = [
         arrow_columns.describe(pa.array(rng.integers(0, 99, rows), mask=np.arange(rows) % 7 == i)) for i in range(5)

@@ -24,7 +24,7 @@ from numba.core.dispatcher import Dispatcher
 import cudf_fsst
 from cudf_fsst import workers
 from cudf_fsst.codecs import work
-from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text import cpu, cpu_read, cpu_take, plan
 from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.codecs.values import plan as values_plan
 from cudf_fsst.files import storage
@@ -286,9 +286,9 @@ def test_items_hold_what_they_write_into(monkeypatch: pytest.MonkeyPatch) -> Non
     """Even where nobody waits for them, as if interrupts had come in all the gaps that there are."""
     begun, may_end = threading.Semaphore(0), threading.Event()
     written: list[weakref.ref[Any]] = []
-    decode = cpu.SegmentReader.decode
+    decode = cpu_read.SegmentReader.decode
 
-    def slow(self: cpu.SegmentReader, first: int, last: int, out: Any) -> None:
+    def slow(self: cpu_read.SegmentReader, first: int, last: int, out: Any) -> None:
         written.append(weakref.ref(out.base))
         begun.release()
         may_end.wait(20)
@@ -299,7 +299,7 @@ def test_items_hold_what_they_write_into(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     column = pd.Series([f"text {number * 7919}" for number in range(200_000)]).fsst.compress()
-    monkeypatch.setattr(cpu.SegmentReader, "decode", slow)
+    monkeypatch.setattr(cpu_read.SegmentReader, "decode", slow)
     monkeypatch.setattr(workers._ItemsCall, "wait", interrupted)
     with monkeypatch.context() as patch:
         patch.setattr(workers._Work, "settle", lambda _: None)
@@ -366,8 +366,9 @@ def test_no_bare_addresses(
 
     for module in (cpu, values, storage, work):
         monkeypatch.setattr(module, "map_items", checked)
-    for name, value in {"_CHUNK_BLOCKS": 2, "_CHUNK_ROWS": 512, "_LONG_ROW": 10_000}.items():
-        monkeypatch.setattr(cpu, name, value)
+    monkeypatch.setattr(cpu_read, "CHUNK_BLOCKS", 2)
+    for name, value in {"_CHUNK_ROWS": 512, "_LONG_ROW": 10_000}.items():
+        monkeypatch.setattr(cpu_take, name, value)
     monkeypatch.setattr(work, "_FEW_ROWS", 100)
     monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
     monkeypatch.setattr(values_plan, "PIECE_NBYTES", 2**14)

@@ -29,3 +29,9 @@ def put(to: npt.NDArray[np.uint8], first: int, bits: npt.NDArray[np.uint8]) -> N
     to[at : at + bits.size] |= bits << shift
     tail = to[at + 1 : at + 1 + bits.size]
     tail |= (bits >> (8 - shift))[: tail.size]
+
+
+def bits_at(bitmap: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Bits at some places, 0 or 1 each."""
+    found: npt.NDArray[np.uint8] = bitmap[places >> 3] >> (places & 7).astype(np.uint8) & 1
+    return found

@@ -100,7 +100,7 @@ def compress_coded(
 
 
 def read(node: Node, start: int, stop: int) -> HostStrings:
-    """Rows `start` to ``stop - 1`` of strings, as `text.cpu.read` gives them.
+    """Rows `start` to ``stop - 1`` of strings, as `text.cpu_read.read` gives them.
 
     Raises
     ------

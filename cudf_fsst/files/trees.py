@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
+from ..codecs.bitmap import bits_at
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.part import DictPart
 from ..codecs.dict.plan import least_chars
@@ -314,7 +315,7 @@ def _are_there(node: Node, rows: Any) -> Any:
     if node.segments:
         bits, _ = text.validity(node.segments)
         assert bits is not None
-        return (bits[rows >> 3] >> (rows & 7) & 1).astype(np.bool_)
+        return bits_at(bits, rows).view(np.bool_)
     return np.unpackbits(cpu.take_bits(node.validity, rows), count=rows.size, bitorder="little").view(np.bool_)
 
 

@@ -16,7 +16,7 @@ from cudf_fsst import workers
 from cudf_fsst.buffers import HostStrings
 from cudf_fsst.codecs import work
 from cudf_fsst.codecs.fsst.symbols import SymbolTable, hash_slot
-from cudf_fsst.codecs.text import cpu, plan, row_lengths
+from cudf_fsst.codecs.text import cpu, cpu_read, cpu_take, plan, row_lengths
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
 
@@ -453,8 +453,8 @@ def test_row_lengths(lengths: list[int], base: int) -> None:
 
 def test_take_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which threads share, and of which those that are wanted again are copied."""
-    monkeypatch.setattr(cpu, "_LONG_ROW", 500)
-    monkeypatch.setattr(cpu, "_CHUNK_BLOCKS", 1)
+    monkeypatch.setattr(cpu_take, "_LONG_ROW", 500)
+    monkeypatch.setattr(cpu_read, "CHUNK_BLOCKS", 1)
     rng = np.random.default_rng(8)
     words = b"the quick brown fox jumps over the lazy dog "
     rows = [

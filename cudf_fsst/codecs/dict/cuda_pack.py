@@ -16,7 +16,7 @@ from ..cuda_tables import JobTables
 from ..node import Parts, of_validity
 from ..part import Packed
 from ..values import cuda as fixed
-from ..values.cuda_compress import gather_kernel
+from ..values.cuda_batch import gather_kernel
 from ..values.launch import FILL_BLOCK
 from . import cuda_find, plan
 

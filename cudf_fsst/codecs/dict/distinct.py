@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ...workers import num_threads
+from ..bitmap import bits_at
 from ..text import cpu as text
 from ..unaligned import address
 from ..work import cut, run
@@ -209,7 +210,7 @@ class DictionaryRows:
     def strings(self, rows: npt.NDArray[np.int64]) -> HostStrings:
         """Some rows, without the null ones."""
         if self.validity is not None:
-            rows = rows[(self.validity[rows >> 3] >> (rows & 7).astype(np.uint8) & 1).view(np.bool_)]
+            rows = rows[bits_at(self.validity, rows).view(np.bool_)]
         return text.gather(self.all_values, self.all_codes[rows].astype(np.int64))
 
 

@@ -21,8 +21,8 @@ from ..part import edges_of
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_compare_kernels as kernels
-from .cpu import SegmentReader
 from .cpu_places_kernels import MARKS, scratch_nbytes
+from .cpu_read import SegmentReader
 from .layout import ROW_BLOCK
 from .segment import Segment
 

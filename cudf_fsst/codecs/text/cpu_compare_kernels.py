@@ -346,7 +346,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         Parameters
         ----------
         tiles, rows, table
-            What `cpu.SegmentReader` says of a segment.
+            What `cpu_read.SegmentReader` says of a segment.
         first, first_nbytes, last, last_nbytes
             Addresses and sizes of the values. Eight bytes from any of their bytes can be read, or from their end.
         least

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...buffers import HostStrings
 from ..bitmap import put, rebased
-from .cpu import offset_dtype
+from .cpu_read import offset_dtype
 
 
 class Unwritten(Protocol):

@@ -21,7 +21,7 @@ from ..work import cut, run
 from . import cpu_compare
 from . import cpu_match_kernels as kernels
 from . import cpu_search_kernels as searching
-from .cpu import SegmentReader, validity
+from .cpu_read import SegmentReader, validity
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .search import Automaton, Count, Find, Length, Like, Plan, answer_dtype, values_of
 from .segment import Segment, Segments

@@ -291,7 +291,7 @@ def matcher(search_window: Any) -> Any:
         Parameters
         ----------
         tiles, rows : tuple of int
-            What `cpu.SegmentReader` says of a segment.
+            What `cpu_read.SegmentReader` says of a segment.
         question : int
             `LIKE`, `COUNT`, `FIND` or `LENGTH`.
         numbers : ndarray of int64

@@ -18,8 +18,8 @@ from ..registry import of_text
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_rows_kernels as kernels
-from .cpu import SegmentReader
 from .cpu_match import Decoded
+from .cpu_read import SegmentReader
 from .layout import ROW_BLOCK
 from .rows import lift_bytes
 from .segment import Segment

@@ -99,7 +99,7 @@ def answer_rows(
     Parameters
     ----------
     tiles, rows : tuple of int
-        What `cpu.SegmentReader` says of a segment.
+        What `cpu_read.SegmentReader` says of a segment.
     table : int
         Address of `rows.Lifted.entries`.
     states : int

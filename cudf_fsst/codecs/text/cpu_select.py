@@ -30,7 +30,7 @@ class Item(NamedTuple):
     Attributes
     ----------
     reader
-        `cpu.SegmentReader` of the segment.
+        `cpu_read.SegmentReader` of the segment.
     base : int
         Number of its first row in the column.
     chosen : slice

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .cuda_compress import StreamSource, StreamTask, compress, compress_as, gather_kernel
+from .cuda_batch import StreamSource, StreamTask, gather_kernel
+from .cuda_compress import compress, compress_as
 from .cuda_read import ReadRequest, decompress, take
 
 __all__ = ["ReadRequest", "StreamSource", "StreamTask", "compress", "compress_as", "decompress", "kernels", "take"]
