@@ -1,6 +1,6 @@
 """What this package does with Series, Index and DataFrame of cuDF; their columns are `cudf_columns`.
 
-What is private in cuDF and used here and in `cudf_columns`, and only there:
+What is private in cuDF and used here, in `cudf_columns` and in `cudf_indexes`, and only there:
 
 ``Series._column``, ``DataFrame._columns``, ``column.access()``, ``column.plc_column``
     Addresses of buffers. The public ``to_pylibcudf`` gives no data of a column that cuDF has spilled, loses the offset
@@ -23,7 +23,7 @@ Nothing here is imported before a GPU is asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from typing import Any
 
@@ -37,15 +37,25 @@ from ..buffers import ColumnBuffers
 from .cudf_columns import build as build
 from .cudf_columns import check_dtype as check_dtype
 from .cudf_columns import describe as describe
-from .cudf_columns import dtype_notes, plain_column
+from .cudf_columns import plain_column
 from .cudf_columns import plain_dtype as plain_dtype
 from .cudf_columns import to_host_strings as to_host_strings
+from .cudf_indexes import build_index as build_index
+from .cudf_indexes import column_of as column_of
+from .cudf_indexes import concat_labels as concat_labels
+from .cudf_indexes import describe_index as describe_index
+from .cudf_indexes import index_of_codes as index_of_codes
+from .cudf_indexes import index_to_device as index_to_device
+from .cudf_indexes import labels as labels
+from .cudf_indexes import range_of as range_of
+from .cudf_indexes import take_labels as take_labels
+from .cudf_indexes import view as view
+from .cudf_indexes import with_level_dtypes as with_level_dtypes
+from .cudf_indexes import with_names as with_names
 from .cudf_proxies import is_cudf as is_cudf
 from .cudf_proxies import is_cudf_frame as is_cudf_frame
 from .cudf_proxies import unwrap_proxy as unwrap_proxy
 from .cudf_proxies import wrap_proxy as wrap_proxy
-from .indexes import frequency_name
-from .names import decode_name, encode_name
 
 _types = pa.types
 
@@ -62,60 +72,6 @@ def cudf_module() -> Any:
     except ImportError as error:
         raise ImportError(MISSING.format(error=error)) from error
     return cudf
-
-
-def labels(data: Any) -> tuple[Any, Any]:
-    """Name and index of a Series; an Index counts as a Series with a RangeIndex."""
-    cudf = cudf_module()
-    if isinstance(data, cudf.Index):
-        return data.name, cudf.RangeIndex(len(data))
-    return data.name, data.index
-
-
-def view(index: Any) -> Any:
-    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
-
-    cuDF itself hands out the very index of a Series.
-    """
-    return index.copy(deep=False)
-
-
-def range_of(index: Any) -> list[int] | None:
-    """Start, stop and step of a RangeIndex; None for another index."""
-    if not isinstance(index, cudf_module().RangeIndex):
-        return None
-    return [index.start, index.stop, index.step]
-
-
-def with_names(index: Any, names: Sequence[Any]) -> Any:
-    """An index that nobody else has, with other names."""
-    index.names = names
-    return index
-
-
-def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
-    """An index with levels of other dtypes; None: of the one they have."""
-    cudf = cudf_module()
-    made = [
-        column if dtype is None else column.astype(dtype) for column, dtype in zip(index._columns, wanted, strict=True)
-    ]
-    if len(made) == 1:
-        return cudf.Index._from_column(made[0], name=index.name)
-    names, index = list(index.names), cudf.MultiIndex._from_data(dict(enumerate(made)))
-    return with_names(index, names)
-
-
-def index_to_device(index: Any) -> Any:
-    """An index of cuDF with the labels of pandas', without a frequency that cuDF does not have, as business days."""
-    cudf = cudf_module()
-    try:
-        return cudf.from_pandas(index)
-    except ValueError:
-        if getattr(index, "freq", None) is None:
-            raise
-    plain = index.copy(deep=True)
-    plain.freq = None
-    return cudf.from_pandas(plain)
 
 
 def row_values(key: Any) -> Any:
@@ -146,54 +102,6 @@ def present_values(data: Any, dtype: Any) -> Any:
     if not isinstance(data, (cudf_module().Series, cudf_module().Index)) or data.dtype != dtype:
         return None
     return None if data._column.null_count else data.values
-
-
-def take_labels(index: Any, rows: Any) -> Any:
-    """Labels of some rows."""
-    cudf = cudf_module()
-    if isinstance(index, cudf.RangeIndex):
-        # cuDF would make, and keep, the labels of all rows first.
-        if (index.start, index.step) != (0, 1):
-            rows = index.start + index.step * rows
-        if rows.size and rows.dtype == np.int64:
-            return cudf.Index._from_column(_column_of(rows), name=index.name)
-        import cupy
-
-        return cudf.Index(cupy.asarray(rows), name=index.name)
-    return index.take(rows)
-
-
-def _column_of(numbers: Any) -> Any:
-    """A column of int64, which share an array on the GPU, or come there by one copy; cuDF would look at the array."""
-    import pylibcudf as plc
-    from cudf.core.column import ColumnBase
-
-    if isinstance(numbers, np.ndarray):
-        from ..device.memory import Lane
-
-        with Lane() as lane:
-            buffer = lane.allocate(numbers.nbytes)
-            lane.upload(buffer.ptr, np.ascontiguousarray(numbers))
-    else:
-        import cupy
-
-        buffer = plc.gpumemoryview(cupy.ascontiguousarray(numbers))
-    column = plc.Column(plc.DataType(plc.TypeId.INT64), numbers.size, buffer, None, 0, 0, [])
-    return ColumnBase.create(column, np.dtype(np.int64))
-
-
-def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, Any]:
-    """Name and index of ``cudf.concat`` of Series with these names and indexes."""
-    import cupy
-
-    cudf = cudf_module()
-    # cuDF itself decides, on rows of one byte.
-    parts = [
-        cudf.Series(cupy.zeros(len(index), np.int8), index=index, name=name)
-        for name, index in zip(names, indexes, strict=True)
-    ]
-    joined = cudf.concat(parts)
-    return joined.name, joined.index
 
 
 def concat(results: Sequence[Any]) -> Any:
@@ -258,27 +166,6 @@ def categorical(column: ColumnBuffers, dtype: Any) -> Any:
     column.owners = validity, plc.gpumemoryview(values)
     codes = cudf_module().Series.from_pylibcudf(plain_column(column, column.type)).astype(dtype._codes_dtype)
     return ColumnBase.create(codes._column.plc_column, dtype)
-
-
-def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence[Any], names: Sequence[Any]) -> Any:
-    """An index of codes of values, one behind the last of missing ones, with levels of these dtypes."""
-    cudf = cudf_module()
-    levels = [
-        some._column.take(column_of(own.astype(np.int32), np.dtype(np.int32)), nullify=True).astype(dtype)
-        for own, some, dtype in zip(codes, values, dtypes, strict=True)
-    ]
-    if len(levels) == 1:
-        return cudf.Index._from_column(levels[0], name=names[0])
-    return with_names(cudf.MultiIndex._from_data(dict(enumerate(levels))), list(names))
-
-
-def column_of(values: Any, dtype: Any) -> Any:
-    """A column of an array in host memory, of a dtype of numbers, NumPy's or pandas' nullable ones."""
-    import pylibcudf as plc
-    from cudf.core.column import ColumnBase
-
-    plain = values.astype(getattr(dtype, "numpy_dtype", dtype))
-    return ColumnBase.create(plc.Column.from_array(np.ascontiguousarray(plain)), dtype)
 
 
 def matching_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
@@ -449,51 +336,6 @@ def hand_over() -> None:
     from ..device import memory
 
     memory.hand_over()
-
-
-def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
-    """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
-    import cudf
-
-    names = [encode_name(name) for name in index.names]
-    if isinstance(index, cudf.RangeIndex):
-        return {"names": names, "range": [index.start, index.stop, index.step]}, []
-    multi = isinstance(index, cudf.MultiIndex)
-    levels = [view(index)]
-    if multi:
-        index = levels.pop()
-        # A level is found by its name first, which may be a number, and only names that differ replace older ones.
-        index.names = [f"level {i}" for i in range(index.nlevels)]
-        levels = [index.get_level_values(name) for name in index.names]
-    columns = [level._column for level in levels]
-    dtypes = [dtype_notes(one.dtype) for one in columns]
-    freqs = [None if multi else frequency_name(getattr(level, "freq", None)) for level in levels]
-    return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
-
-
-def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
-    """An index of what `describe_index` gave or a host frame holds."""
-    import cudf
-
-    names = [decode_name(name) for name in notes["names"]]
-    if "range" in notes:
-        start, stop, step = notes["range"]
-        return cudf.RangeIndex(start, stop, step, name=names[0])
-    series = [
-        cudf.Series._from_column(build(buffers, kind, stored))
-        for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)
-    ]
-    if not notes["multi"]:
-        made = cudf.Index(series[0], name=names[0])
-        freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
-        if freq is not None and isinstance(made, cudf.DatetimeIndex):
-            with suppress(ValueError):  # of one that cuDF does not have, as business days
-                # Its constructor would look at all labels, and refuse months of several lengths.
-                made = cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
-        return made
-    made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
-    made.names = names
-    return made
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:

@@ -14,7 +14,15 @@ import pyarrow.compute as pc
 from ..buffers import ColumnBuffers, HostStrings
 from . import arrow_columns, dtypes, indexes
 from .arrow import decoding, from_arrow, is_string_type, to_arrow
+from .like import expression_of
 from .pandas_columns import decode_column, encode_column
+from .pandas_indexes import concat_labels as concat_labels
+from .pandas_indexes import labels as labels
+from .pandas_indexes import nbytes as nbytes
+from .pandas_indexes import take_labels as take_labels
+from .pandas_indexes import view as view
+from .pandas_indexes import with_level_dtypes as with_level_dtypes
+from .pandas_indexes import with_names as with_names
 
 #: What the accessor's error says it wants.
 WANTED = "values that Arrow holds exactly (strings, numbers, dates, categories, lists, ...)"
@@ -57,43 +65,6 @@ def check_dtype(data: Any) -> None:
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {data.dtype}: {error}") from error
 
 
-def labels(data: Any) -> tuple[Any, Any]:
-    """Name and index of a Series; an Index counts as a Series with a RangeIndex."""
-    if isinstance(data, pd.Index):
-        return data.name, pd.RangeIndex(len(data))
-    return data.name, data.index
-
-
-def view(index: Any) -> Any:
-    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
-
-    pandas does this wherever an index is handed over.
-    """
-    return index.view()
-
-
-def nbytes(index: Any) -> int:
-    """Bytes that an index takes, Python's strings included."""
-    try:
-        return int(index.memory_usage(deep=True))
-    except NotImplementedError:  # pandas cannot count string views deeply
-        return int(index.nbytes)
-
-
-def with_names(index: Any, names: Sequence[Any]) -> Any:
-    """An index with these labels and other names."""
-    return index.set_names(names)
-
-
-def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
-    """An index with levels of other dtypes; None: of the one they have."""
-    if index.nlevels == 1:
-        return index if wanted[0] is None else index.astype(wanted[0])
-    levels = [index.get_level_values(number) for number in range(index.nlevels)]
-    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, wanted, strict=True)]
-    return pd.MultiIndex.from_arrays(made, names=index.names)
-
-
 def to_series(strings: HostStrings, dtype: Any, name: Any, index: Any) -> Any:
     """Build a Series of exactly this dtype around host buffers (characters are copied only for object storage).
 
@@ -133,22 +104,6 @@ def row_values(key: Any) -> npt.NDArray[Any]:
     if values.dtype.kind == "O" and pd.api.types.infer_dtype(values.ravel(), skipna=True) == "boolean":
         return np.where(pd.isna(values), False, values).astype(bool)
     return values
-
-
-def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """Labels of some rows."""
-    return index.take(rows)
-
-
-def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, Any]:
-    """Name and index of ``pandas.concat`` of Series with these names and indexes."""
-    # pandas itself decides, on rows of one byte.
-    parts = [
-        pd.Series(np.zeros(len(index), np.int8), index=index, name=name)
-        for name, index in zip(names, indexes, strict=True)
-    ]
-    joined = pd.concat(parts)
-    return joined.name, joined.index
 
 
 def concat(results: Sequence[Any]) -> Any:
@@ -313,46 +268,6 @@ def like(series: Any, pat: str, esc: str | None = None) -> Any:
     """
     found = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
     return _as_method(series, found, lambda some: some.str.contains("a", regex=False))
-
-
-def expression_of(pattern: str, escape: str | None) -> bytes:
-    """A LIKE pattern as a regular expression of bytes."""
-    made = b""
-    for token in tokens_of(pattern, escape):
-        if token is ANY:
-            made += b".*"
-        elif token is ONE:  # a byte that begins a character, and those that continue it
-            made += rb"[\x00-\x7F\xC0-\xFF][\x80-\xBF]*"
-        else:
-            made += b"".join(rb"\x%02X" % byte for byte in token.encode())
-    return rb"\A(?s:" + made + rb")\z"
-
-
-#: Of a LIKE pattern: any characters, and one character.
-ANY, ONE = object(), object()
-
-
-def tokens_of(pattern: str, escape: str | None) -> list[Any]:
-    """Characters of a LIKE pattern, `ANY` and `ONE`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As cuDF raises them.
-    """
-    for value in (pattern, "" if escape is None else escape):
-        if not isinstance(value, str):
-            raise TypeError(f"expected a string object, not {type(value).__name__}")
-    if escape is not None and len(escape) > 1:
-        raise ValueError("expected esc to contain less than or equal to 1 characters")
-    tokens: list[Any] = []
-    characters = iter(pattern)
-    for character in characters:
-        if escape and character == escape:
-            tokens.append(next(characters, character))  # at the end it stands for itself
-        else:
-            tokens.append({"%": ANY, "_": ONE}.get(character, character))
-    return tokens
 
 
 def byte_count(series: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..codecs.text.search import ByteCount, Count, Find, IsIn, Length, Like, Question
-from ..interop.pandas import ANY, ONE, tokens_of
+from ..interop.like import ANY, ONE, tokens_of
 
 #: Values of `isin` that are looked at.
 MOST_VALUES = 1000

@@ -10,7 +10,7 @@ import pandas as pd
 
 from .. import automata
 from ..automata import Meaning, RowAutomaton
-from ..interop.pandas import ANY, ONE, tokens_of
+from ..interop.like import ANY, ONE, tokens_of
 from .asked import PARAMETERS, encoded
 from .source import ColumnSource
 from .text import has_python_strings

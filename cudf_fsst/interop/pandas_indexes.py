@@ -1,0 +1,63 @@
+"""Indexes of pandas, and their labels; `indexes` has what a stored index says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+def labels(data: Any) -> tuple[Any, Any]:
+    """Name and index of a Series; an Index counts as a Series with a RangeIndex."""
+    if isinstance(data, pd.Index):
+        return data.name, pd.RangeIndex(len(data))
+    return data.name, data.index
+
+
+def view(index: Any) -> Any:
+    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
+
+    pandas does this wherever an index is handed over.
+    """
+    return index.view()
+
+
+def nbytes(index: Any) -> int:
+    """Bytes that an index takes, Python's strings included."""
+    try:
+        return int(index.memory_usage(deep=True))
+    except NotImplementedError:  # pandas cannot count string views deeply
+        return int(index.nbytes)
+
+
+def with_names(index: Any, names: Sequence[Any]) -> Any:
+    """An index with these labels and other names."""
+    return index.set_names(names)
+
+
+def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
+    """An index with levels of other dtypes; None: of the one they have."""
+    if index.nlevels == 1:
+        return index if wanted[0] is None else index.astype(wanted[0])
+    levels = [index.get_level_values(number) for number in range(index.nlevels)]
+    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, wanted, strict=True)]
+    return pd.MultiIndex.from_arrays(made, names=index.names)
+
+
+def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """Labels of some rows."""
+    return index.take(rows)
+
+
+def concat_labels(names: Sequence[Any], indexes: Sequence[Any]) -> tuple[Any, Any]:
+    """Name and index of ``pandas.concat`` of Series with these names and indexes."""
+    # pandas itself decides, on rows of one byte.
+    parts = [
+        pd.Series(np.zeros(len(index), np.int8), index=index, name=name)
+        for name, index in zip(names, indexes, strict=True)
+    ]
+    joined = pd.concat(parts)
+    return joined.name, joined.index
