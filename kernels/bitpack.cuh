@@ -1,4 +1,5 @@
-// bitpack: how kernels read its blocks. Shared by bitpack.cu, which says how values are laid out, bitpack_compare.cu and dict_codes.cuh.
+// bitpack: how kernels read its blocks. Shared by bitpack.cu, which says how values are laid out, bitpack_read.cu,
+// bitpack_compare.cu and dict_codes.cuh.
 // Compiled for values of ITEM_NBYTES = 1, 2, 4 or 8 bytes.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""bitpack in GPU memory: the same bytes as `cpu`, by kernels/bitpack.cu."""
+"""bitpack in GPU memory: the same bytes as `cpu`, by kernels/bitpack.cu and kernels/bitpack_read.cu."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ def _kernel(name: str, itemsize: int) -> Any:
     return get_kernel("bitpack", name, launch.defines(itemsize))
 
 
+def _read_kernel(name: str, itemsize: int) -> Any:
+    return get_kernel("bitpack_read", name, launch.defines(itemsize))
+
+
 def sample_kernel() -> Any:
     """What looks for a divisor; an array of `BitpackJob.look`, of any item sizes."""
     return _kernel("bitpack_divisor", 8)
@@ -55,7 +59,7 @@ def pack_kernel(itemsize: int, divide: bool = False) -> Any:
 
 def unpack_kernel(itemsize: int) -> Any:
     """What writes the values."""
-    return _kernel("bitpack_unpack", itemsize)
+    return _read_kernel("bitpack_unpack", itemsize)
 
 
 def kernels(step: str) -> Iterator[Callable[[], object]]:
@@ -273,7 +277,7 @@ def decompress_wide(pairs: Sequence[tuple[PartRange, PartRange]], tables: JobTab
     """Add the launch for numbers of 16 bytes: pairs of parts have the low and the high halves of equal rows."""
     fields = _unpack_jobs(piece for pair in pairs for piece in pair)
     grids = [_grid(low, 1) for low, _ in pairs]
-    tables.add_jobs(_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
+    tables.add_jobs(_read_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
 
 
 def compare(pieces: Sequence[PartRange], span: Span, tables: JobTables, *, bits: int = 0) -> None:
@@ -325,7 +329,7 @@ def nan_part(packed: Packed, first_row: int) -> tuple[int, ...]:
 
 def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     """Add the launch that takes rows; `bits`: of bitmaps."""
-    kernel = _kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
+    kernel = _read_kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
     tables.add_taken(kernel, THREADS, columns, rows, bits=bits)
     if some := [column._replace(parts=column.nan) for column in columns if column.nan]:
         tables.add_taken(_nan_kernel("bitpack_take_nan", itemsize), THREADS, some, rows)

@@ -51,7 +51,7 @@ def group(itemsize: int) -> int:
 
 
 def defines(itemsize: int) -> dict[str, int]:
-    """Constants of bitpack.cu for values of so many bytes."""
+    """Constants of the codec's kernels for values of so many bytes."""
     return {
         "ITEM_NBYTES": itemsize,
         "BITPACK_BLOCK": BLOCK,
@@ -69,7 +69,8 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
     every = [defines(itemsize) for itemsize in ITEMSIZES]
-    return {"bitpack": every, "bitpack_compare": every, "bitpack_nan": list(map(defines, NAN_ITEMSIZES))}
+    of_nan = list(map(defines, NAN_ITEMSIZES))
+    return {"bitpack": every, "bitpack_read": every, "bitpack_compare": every, "bitpack_nan": of_nan}
 
 
 # Structs of the kernels: a word of 8 bytes for each field.
