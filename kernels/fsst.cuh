@@ -6,13 +6,6 @@
 
 #include "text.cuh"
 
-// The number of bits of an entry of a DecodeTable, which becomes the symbol.
-__device__ __forceinline__ u32 split_entry(u64& entry, bool eight) {
-  const u32 bits = eight ? 64 : u32(entry >> 56);
-  entry = eight ? entry : entry & ~0ull >> 8;
-  return bits;
-}
-
 // Entry k < 255 is the symbol of code k, 255 (the escape) has no bytes, 256 + b is the literal byte b. The highest byte of an entry
 // is the number of its bits, but symbols of eight bytes fill theirs: their codes are consecutive (docs/format.md, section 5).
 struct DecodeTable {

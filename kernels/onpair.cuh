@@ -3,13 +3,40 @@
 
 #include "common.cuh"
 
-// Followed by an entry of 16 bytes for each of `codes` codes: the symbol, with zeros behind it. The highest byte of an entry is the number
-// of its bits. Symbols of 16 bytes fill theirs; they are the last ones, from `first_full` on.
+// Followed by an entry of 8 bytes for each of `codes` codes, then by the *seconds* of the long symbols, the last one's first. An entry is
+// the symbol, with zeros behind it, or the first 8 bytes of a longer one; a second is what follows these. The highest byte of both is the
+// number of their bits, but those of 8 bytes fill theirs. Symbols ascend by length: those of 8 bytes begin at `first_eight`, long ones at
+// `first_long`, those of 16 bytes at `first_full`. Codes without a symbol stand for 16 zeros.
 struct OnpairTable {
   u32 bits;   // of a code
   u32 codes;  // 2^bits
-  u32 first_full;
+  u32 first_eight, first_long, first_full;
   u32 nbytes;  // of all of it, a multiple of 16
+  u32 one;     // 1: what is multiplied by it leaves the pipe of the integers alone
+  u32 unused;
+
+  __device__ __forceinline__ const u64* entries() const { return reinterpret_cast<const u64*>(this + 1); }
+  // Bits of a code's symbol.
+  __device__ __forceinline__ u32 bits_of(u32 code) const {
+    const bool is_long = code >= __ldg(&first_long);
+    const u32 top = u32(__ldg(entries() + (is_long ? 2 * codes - 1 - code : code)) >> 56);
+    const u32 before = is_long ? 64 : 0;
+    const bool eight = is_long ? code >= __ldg(&first_full) : code >= __ldg(&first_eight);
+    return before + (eight ? 64 : top);
+  }
+  // A code's symbol, with zeros behind it.
+  __device__ __forceinline__ void symbol(u32 code, u64* low, u64* high, u32* nbits) const {
+    *low = __ldg(entries() + code), *high = 0;
+    if (code < __ldg(&first_eight)) {
+      *nbits = split_entry(*low, false);
+    } else {
+      *nbits = 64;
+      if (code >= __ldg(&first_long)) {
+        *high = __ldg(entries() + 2 * codes - 1 - code);
+        *nbits += split_entry(*high, code >= __ldg(&first_full));
+      }
+    }
+  }
 };
 
 // What the encoder finds symbols in: prefixes of symbols, by a hash. Followed by 2 * codes buckets of two entries, then by the longest

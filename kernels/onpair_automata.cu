@@ -19,13 +19,13 @@ extern "C" __global__ void __launch_bounds__(256)
   if (row >= states) return;
   const u8* following = reinterpret_cast<const u8*>(machine.following);
   const OnpairTable& table = *reinterpret_cast<const OnpairTable*>(tables[blockIdx.y]);
-  const uint4* symbols = reinterpret_cast<const uint4*>(&table + 1);
-  const u32 bits = min(table.bits, most_bits), first_full = table.first_full, all = states << bits;
+  const u32 bits = min(table.bits, most_bits), all = states << bits;
   u16* const entries = reinterpret_cast<u16*>(machine.automata + u64(blockIdx.y) * 6 * (states << most_bits));
   for (u32 code = threadIdx.x; code < 1u << bits; code += blockDim.x) {
-    const uint4 symbol = __ldg(symbols + code);
-    u64 low = u64(symbol.y) << 32 | symbol.x, high = u64(symbol.w) << 32 | symbol.z;
-    const u32 length = code >= first_full ? 16 : symbol.w >> 27;
+    u64 low, high;
+    u32 nbits;
+    table.symbol(code, &low, &high, &nbits);
+    const u32 length = nbits / 8;
     u32 state = row, ends = 0;
     for (u32 place = 0; place < length; ++place) {
       const u32 byte = u32(low & 255);

@@ -36,17 +36,13 @@ struct OnpairTile {
   }
   // Steps over codes, as long as what they stand for ends at `until` or before.
   __device__ __forceinline__ void skip(const OnpairTable& table, u32& position, u32 until) {
-    const uint4* entries = reinterpret_cast<const uint4*>(&table + 1);
-    const u32 mask = (1u << bits) - 1, first_full = __ldg(&table.first_full);
+    const u32 mask = (1u << bits) - 1;
     have = 0;
     while (left >= 4) {
       const u64 four = peek();
       u32 sum = 0;
 #pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        const u32 code = u32(four >> (i * bits)) & mask;
-        sum += code >= first_full ? 128 : __ldg(&entries[code].w) >> 24;
-      }
+      for (u32 i = 0; i < 4; ++i) sum += table.bits_of(u32(four >> (i * bits)) & mask);
       if (position + sum / 8 > until) break;
       position += sum / 8;
       bit += 4 * bits;
@@ -58,10 +54,9 @@ struct OnpairTile {
     if (have == 0) held = peek(), have = 4;
     const u32 code = u32(held) & ((1u << bits) - 1);
     held >>= bits, bit += bits, --have, --left;
-    const uint4 entry = __ldg(reinterpret_cast<const uint4*>(table + 1) + code);
-    const bool full = code >= __ldg(&table->first_full);
-    *nbits = full ? 128 : entry.w >> 24;
-    return {u64(entry.y) << 32 | entry.x, u64(full ? entry.w : entry.w & 0xffffff) << 32 | entry.z};
+    Symbol symbol;
+    table->symbol(code, &symbol.low, &symbol.high, nbits);
+    return symbol;
   }
 
   __device__ __forceinline__ static void append(WordWriter& writer, Symbol symbol, u32 skipped, u32 nbytes) {

@@ -10,7 +10,7 @@ import pytest
 
 from cudf_fsst.codecs.onpair import launch
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
-from cudf_fsst.codecs.text.launch import SEGMENT_VIEW
+from cudf_fsst.codecs.text.launch import SEGMENT_VIEW, decode_codes_capacity
 from cudf_fsst.codecs.text.views import WaveView, words
 from emulation.conftest import emulator
 from emulation.emulator import Emulator
@@ -68,11 +68,17 @@ def _decode(
     offset: int,
     pieces: int = 1,
     shared_per_block: int = 232448,
+    share: float = 7 / 6,
 ) -> npt.NDArray[np.uint8]:
     """What onpair_decode makes of spans of the characters of segments, one behind another."""
     views, units = np.zeros(len(tables), SEGMENT_VIEW), [0]
     out = emulator.buffer(max(sum(b - a for a, b in spans), 1), offset=offset)
-    shape = launch.decode_shape(shared_per_block, max(table.bits for table in tables))
+    limits = shared_per_block, shared_per_block + 1024
+    staged = launch.decode_staged(tile_size, *limits)
+    most = max(launch.decode_table(table).size for table in tables) if staged else 0
+    tiles = sum(one.size for one in tile_lengths)
+    capacity = decode_codes_capacity(tile_size, sum(one.size for one in codes), tiles, share)
+    shape = launch.decode_shape(tile_size, capacity, most, *limits)
     threads = min(shape.threads, 64)
     position = 0
     for view, table, own, lengths, size, (a, b) in zip(views, tables, codes, tile_lengths, chars, spans, strict=True):
@@ -97,15 +103,15 @@ def _decode(
         first = a // tile_size // 128 * 128
         covered = max(0, -(-b // tile_size) - first) if b > a else 0
         units.append(units[-1] + -(-covered // (threads * pieces)))
-    module = emulator.load("onpair_decode.cu", launch.defines(tile_size, shape.table > 0))
+    module = emulator.load("onpair_decode.cu", launch.defines(tile_size, staged))
     module.launch(
         "onpair_decode",
         *(units[-1], threads),
         [
             *(views.view(np.uint64), np.array(units[:-1], np.uint32)),
-            *(np.uint32(len(tables)), np.uint32(shape.table), np.uint32(pieces)),
+            *(np.uint32(len(tables)), np.uint32(shape.codes_capacity), np.uint32(pieces)),
         ],
-        shared_mem=shape.table + threads // 32 * launch.ROOM_NBYTES,
+        shared_mem=most + (shape.shared - most) // (shape.threads // 32) * (threads // 32),
     )
     return out.read()[:position]
 
@@ -137,10 +143,10 @@ def test_decode(kind: str, tile_size: int, bits: int, emulator: Emulator, rng: n
     codes, lengths = [one[0] for one in made], [one[1] for one in made]
     whole = [(0, part.size) for part in parts]
     some = [(5, parts[0].size - 3), (0, 1), (3 * tile_size, 3 * tile_size + 40)]
-    for spans, pieces, shared in ((whole, 1, 232448), (whole, 2, 65536), (some, 1, 232448)):
+    for spans, pieces, shared, share in ((whole, 1, 232448, 1), (whole, 2, 65536, 0.5), (some, 1, 232448, 7 / 6)):
         offset = int(rng.integers(0, 32))
         sizes = [part.size for part in parts]
-        found = _decode(emulator, tables, codes, lengths, sizes, tile_size, spans, offset, pieces, shared)
+        found = _decode(emulator, tables, codes, lengths, sizes, tile_size, spans, offset, pieces, shared, share)
         expected = np.concatenate([part[a:b] for part, (a, b) in zip(parts, spans, strict=True)])
         np.testing.assert_array_equal(found, expected)
 

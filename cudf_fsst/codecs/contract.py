@@ -306,11 +306,11 @@ class DeviceTextCodec(Protocol):
     def choices(self, tile_size: int) -> Any:
         """What decides how kernels are launched, beside the device; hashable."""
 
-    def decode_shape(self, tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Any:
+    def decode_shape(self, tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Any:
         """``threads`` of a block, ``shared`` bytes, ``codes_capacity``, and how many warps are ``resident``.
 
-        `codes_nbytes` and `tiles` are those of all segments of a launch, `tables_nbytes` what `decode_table` gives for
-        all tables of the call.
+        `codes_nbytes` and `tiles` are those of all segments of a launch, `table_nbytes` what `decode_table` gives for
+        the largest table of the call.
         """
 
     def decode_kernel(self, tile_size: int) -> Any:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cudf_fsst.codecs.fsst import launch, tuning
 from cudf_fsst.codecs.fsst.tuning import DEFAULT, LIMITS, Choices
+from cudf_fsst.codecs.text.launch import decode_codes_capacity
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 
 GPU = "NVIDIA Test (80GB) sm_90"
@@ -171,7 +172,7 @@ def test_any_valid_choice_is_a_legal_launch(
     assert launch.encode_defines(tile_size, per_block, chosen.encode_warps)["ENCODE_THREADS"] == encode.threads
 
     codes = min(codes_per_tile, tile_size) * 1000
-    capacity = launch.decode_codes_capacity(tile_size, codes, 1000, chosen.decode_capacity)
+    capacity = decode_codes_capacity(tile_size, codes, 1000, chosen.decode_capacity)
     decode = launch.decode_shape(tile_size, capacity, per_block, per_multiprocessor, chosen.decode_warps)
     assert 32 <= decode.threads <= 32 * (chosen.decode_warps or launch.DECODE_WARPS_MAX)
     assert decode.threads % 32 == 0

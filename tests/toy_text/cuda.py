@@ -47,9 +47,9 @@ def choices(tile_size: int) -> None:
     del tile_size
 
 
-def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Shape:
+def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Shape:
     """Always the same."""
-    del tile_size, codes_nbytes, tiles, tables_nbytes
+    del tile_size, codes_nbytes, tiles, table_nbytes
     return Shape()
 
 

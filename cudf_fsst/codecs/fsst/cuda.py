@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...device.memory import device_attributes
-from ..text.launch import Shape
+from ..text.launch import Shape, decode_codes_capacity
 from . import TILE_SIZE, launch
 from .cuda_encode import encoders as encoders
 from .cuda_kernels import choices as choices
@@ -22,13 +22,13 @@ TAKES = True
 MATCHES = True
 
 
-def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> Shape:
+def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Shape:
     """See `contract.DeviceTextCodec`."""
-    del tables_nbytes
+    del table_nbytes
     attributes, how = device_attributes(), choices(tile_size)
     return launch.decode_shape(
         tile_size,
-        launch.decode_codes_capacity(tile_size, codes_nbytes, tiles, how.decode_capacity),
+        decode_codes_capacity(tile_size, codes_nbytes, tiles, how.decode_capacity),
         attributes["shared_per_block"],
         attributes["shared_per_multiprocessor"],
         how.decode_warps,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...device.memory import Lane, device_attributes
 from ..text import cuda_search
-from ..text.launch import SearchShape
+from ..text.launch import SearchShape, decode_codes_capacity
 from ..text.search import Plan
 from . import launch
 from .cuda_kernels import get_kernel
@@ -36,7 +36,7 @@ class FsstSearcher:
         attributes = device_attributes()
         return launch.search_shape(
             tile_size,
-            launch.decode_codes_capacity(tile_size, codes_nbytes, tiles),
+            decode_codes_capacity(tile_size, codes_nbytes, tiles),
             states,
             planes,
             attributes["shared_per_block"],

@@ -182,7 +182,7 @@ class _Prepared:
             codes_nbytes = int(self.view["codes_nbytes"][group][tiles > 0].sum())
             shape = launch.rows_shape(
                 1 << shift,
-                launch.decode_codes_capacity(1 << shift, codes_nbytes, total),
+                text_launch.decode_codes_capacity(1 << shift, codes_nbytes, total),
                 self.machine.states,
                 attributes["shared_per_block"],
                 attributes["shared_per_multiprocessor"],

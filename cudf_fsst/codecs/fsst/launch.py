@@ -20,7 +20,6 @@ from . import train, train_max
 from .automaton import COST_SHIFT
 from .kernel_tables import DECODE_TABLE_NBYTES, MAX_TABLES, PAIR_MULTIPLIER, PAIRS_NBYTES
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT, HASH_SLOTS
-from .tuning import DEFAULT
 
 
 class TableSearchView(NamedTuple):
@@ -347,16 +346,6 @@ def train_in_clusters(scopes: int, shared_per_block: int) -> bool:
     Where not all clusters run at a time, a block a table is faster.
     """
     return shared_per_block >= TRAIN_CLUSTER_NBYTES and scopes <= _TRAIN_CLUSTERS
-
-
-def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int, share: float = DEFAULT.decode_capacity) -> int:
-    """Bytes of codes a warp of fsst_decode stages at once: `share` times what its 32 tiles have on average.
-
-    Pieces that have more are staged in several rounds, with fewer lanes at work.
-    """
-    whole = PIECE_TILES * tile_size + 16
-    wanted = int(PIECE_TILES * codes_nbytes / max(tiles, 1) * share)
-    return align(min(max(wanted, 2 * tile_size), whole), 256)
 
 
 @lru_cache(64)

@@ -6,7 +6,7 @@ At level ``max`` the numbers of bits that codes may have compete, each with an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..text import launch as text_launch
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
-from ..text.launch import PIECE_TILES
+from ..text.launch import PIECE_TILES, SearchShape
 from ..text.views import WORD, ScopeView, words
 from . import TILE_SIZE, launch, plan
 from .cuda_match import answer as answer
@@ -39,15 +39,6 @@ def take_kernel(name: str) -> Any:
     """See `contract.DeviceTextCodec`."""
     own = name if name == "take_measure" else f"onpair_{name}"
     return get_kernel("onpair_take", own, text_launch.TAKE_DEFINES)
-
-
-class DecodeLaunch(NamedTuple):
-    """See `contract.DeviceTextCodec`; `codes_capacity` is what of the shared memory is for the table."""
-
-    threads: int
-    shared: int
-    codes_capacity: int
-    resident: int
 
 
 class OnPairEncoder:
@@ -147,22 +138,23 @@ def choices(tile_size: int) -> None:
     del tile_size
 
 
-def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, tables_nbytes: int) -> DecodeLaunch:
-    """See `contract.DeviceTextCodec`. No table is larger than all of them together."""
-    del tile_size, codes_nbytes, tiles
+def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> SearchShape:
+    """See `contract.DeviceTextCodec`."""
+    staged = table_nbytes if _staged(tile_size) else 0
+    capacity = text_launch.decode_codes_capacity(tile_size, codes_nbytes, tiles)
+    return launch.decode_shape(tile_size, capacity, staged, *_limits())
+
+
+def _limits() -> tuple[int, int]:
     attributes = device_attributes()
-    bits = next((bits for bits in BITS if launch.table_nbytes(bits) >= tables_nbytes), BITS[-1])
-    shape = launch.decode_shape(attributes["shared_per_block"], bits if _staged() else BITS[-1])
-    most = 2 * launch.DECODE_THREADS // shape.threads
-    blocks = min(most, attributes["shared_per_multiprocessor"] // (shape.shared + 1024))
-    return DecodeLaunch(shape.threads, shape.shared, shape.table, max(1, blocks) * shape.threads // 32)
+    return attributes["shared_per_block"], attributes["shared_per_multiprocessor"]
 
 
-def _staged() -> bool:
-    """Whether tables lie in shared memory: where those of the most bits fit."""
-    return launch.decode_shape(device_attributes()["shared_per_block"], BITS[-1]).table > 0
+def _staged(tile_size: int) -> bool:
+    """Whether tables lie in shared memory."""
+    return launch.decode_staged(tile_size, *_limits())
 
 
 def decode_kernel(tile_size: int) -> Any:
     """See `contract.DeviceTextCodec`."""
-    return get_kernel("onpair_decode", "onpair_decode", launch.defines(tile_size, _staged()), shared=True)
+    return get_kernel("onpair_decode", "onpair_decode", launch.defines(tile_size, _staged(tile_size)), shared=True)

@@ -16,24 +16,27 @@ from ..text import launch as text
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK
 from . import plan, prefixes, train
-from .symbols import BITS, OnPairTable
+from .symbols import BITS, BYTES, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 768, 512, 160 << 10
-#: Threads of a block of onpair_decode at most.
-DECODE_THREADS = 512
+#: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
+DECODE_THREADS, _DECODE_RESIDENT = 576, 768
+#: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
+_ROW_NBYTES_EXTRA = 48
 #: Threads of a block of most kernels of onpair_train.cu.
 TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
-#: Bytes that a warp of onpair_decode needs: symbols of 32 groups of 8 codes, and some.
-ROOM_NBYTES = 32 * 8 * 16 + 32
 #: Warps of a block that onpair_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX, _SEARCH_RESIDENT = 14, 28
 #: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
 _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
 #: Of kernels/onpair.cuh: what the entries and buckets follow.
-ONPAIR_TABLE = np.dtype([(name, "<u4") for name in ("bits", "codes", "first_full", "nbytes")])
+ONPAIR_TABLE = np.dtype(
+    [(name, "<u4") for name in ("bits", "codes", "first_eight", "first_long", "first_full", "nbytes", "one", "unused")]
+)
 ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "shift", "mask", "nbytes")])
 _HEADER_NBYTES = 16
+_u64 = np.uint64
 _HASHES = {
     **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
     "HASH_LENGTH": prefixes.LENGTH_MULTIPLIER,
@@ -49,6 +52,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
         "ENCODE_THREADS": ENCODE_THREADS,
         "FEW_ENCODE_THREADS": FEW_ENCODE_THREADS,
         "DECODE_THREADS": DECODE_THREADS,
+        "DECODE_ROW_EXTRA_NBYTES": _ROW_NBYTES_EXTRA,
         **_HASHES,
     }
 
@@ -91,8 +95,8 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
 
 
 def table_nbytes(bits: int = max(BITS)) -> int:
-    """Bytes of `decode_table` for codes of so many bits."""
-    return _HEADER_NBYTES + (16 << bits)
+    """Bytes of `decode_table` for codes of so many bits, at most."""
+    return ONPAIR_TABLE.itemsize + 8 * ((2 << bits) - BYTES)
 
 
 def lookup_nbytes(bits: int = max(BITS)) -> int:
@@ -102,15 +106,17 @@ def lookup_nbytes(bits: int = max(BITS)) -> int:
 
 @kept_with()
 def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
-    """An ``OnpairTable`` of kernels/onpair.cuh and its entries."""
-    words, lengths = table.words.copy(), table.lengths
-    short = lengths < 16
-    words[short, 1] |= lengths[short].astype(np.uint64) * np.uint64(8) << np.uint64(56)
-    count = len(table)
-    first_full = int(np.searchsorted(lengths[:count], 16)) if count else 0
-    made = np.empty(table_nbytes(table.bits), np.uint8)
-    made[:_HEADER_NBYTES].view(np.uint32)[:] = table.bits, 1 << table.bits, first_full, made.size
-    made[_HEADER_NBYTES:] = words.astype("<u8").view(np.uint8).ravel()
+    """An ``OnpairTable`` of kernels/onpair.cuh, its entries and its seconds."""
+    codes, lengths = 1 << table.bits, table.lengths.astype(np.uint64)
+    eight, longer, full = (int(i) for i in np.searchsorted(table.lengths[: len(table)], [8, 9, 16]))
+    header = ONPAIR_TABLE.itemsize
+    made = np.zeros(align(header + 8 * (2 * codes - longer), 16), np.uint8)
+    made[:header].view(np.uint32)[:] = table.bits, codes, eight, longer, full, made.size, 1, 0
+    entries, seconds = np.split(made[header:].view(np.uint64)[: 2 * codes - longer], [codes])
+    entries[:] = table.words[:, 0]
+    entries[:eight] |= lengths[:eight] << _u64(59)
+    seconds[:] = table.words[longer:, 1][::-1]
+    seconds[codes - full :] |= (lengths[longer:full] - _u64(8))[::-1] << _u64(59)
     return made
 
 
@@ -282,11 +288,35 @@ def search_shape(
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
 
 
-def decode_shape(shared_per_block: int, bits: int) -> OnPairShape:
-    """OnPairShape of onpair_decode for tables of at most so many bits: of fewer threads where the table fits then."""
-    table = table_nbytes(bits) + (1 << bits)
-    most, half = (
-        _shape(threads, shared_per_block, table, ROOM_NBYTES, "decoding")
-        for threads in (DECODE_THREADS, DECODE_THREADS // 2)
-    )
-    return most if most.table else half
+@lru_cache(64)
+def decode_shape(
+    tile_size: int, codes_capacity: int, table: int, shared_per_block: int, shared_per_multiprocessor: int
+) -> text.SearchShape:
+    """Shape of onpair_decode, with as many bytes of codes for a warp as fit; `table`: bytes of it, if it is staged.
+
+    Two blocks of a multiprocessor or more where these have three quarters of the warps of one: a block begins, and ends
+    with its slowest warp, while the other works.
+    """
+    most = DECODE_THREADS // 32, _DECODE_RESIDENT // 32
+    half = min(shared_per_block, shared_per_multiprocessor // 2 - 1024)
+    while codes_capacity >= tile_size + 16:
+        warp = text.PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + codes_capacity + 32
+        one, two = (
+            text.shape_with(table, warp, codes_capacity, most, limit, shared_per_multiprocessor)
+            for limit in (shared_per_block, half)
+        )
+        if one.resident:
+            return two if 4 * two.resident >= 3 * one.resident else one
+        codes_capacity = align(codes_capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
+
+
+@lru_cache(8)
+def decode_staged(tile_size: int, shared_per_block: int, shared_per_multiprocessor: int) -> bool:
+    """Whether onpair_decode has tables in shared memory: where the largest leaves a quarter of the warps."""
+    limits = shared_per_block, shared_per_multiprocessor
+    without = decode_shape(tile_size, 2 * tile_size, 0, *limits)
+    try:
+        return 4 * decode_shape(tile_size, 2 * tile_size, table_nbytes(), *limits).resident >= without.resident
+    except ValueError:
+        return False

@@ -111,7 +111,8 @@ class ReadPlan:
             place += reading.tables.nbytes
         self.place = place
         units_at = place + view.nbytes
-        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], units_at, codecs, of_codecs, place)
+        largest = max((reading.table_nbytes for reading in readings), default=0)
+        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], units_at, codecs, of_codecs, largest)
         tables = (reading.tables for reading in readings)
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
@@ -137,11 +138,11 @@ def _decodes(
     place: int,
     codecs: Sequence[str],
     of_codecs: npt.NDArray[np.intp],
-    tables_nbytes: int,
+    table_nbytes: int,
 ) -> tuple[list[Decode], list[npt.NDArray[np.uint32]]]:
     """Launches of decoders, one for each codec, tile size and group, and what is at `place` of the image for them.
 
-    `of_codecs`: for each descriptor, which of `codecs` made its segment.
+    `of_codecs`: for each descriptor, which of `codecs` made its segment. `table_nbytes`: of the largest decode table.
     """
     attributes = device_attributes()
     decodes, arrays = [], []
@@ -153,7 +154,7 @@ def _decodes(
         tiles = int((-(-view["chars"][mine].astype(np.int64) >> shift)).sum())
         codes_nbytes = int(view["codes_nbytes"][mine].sum())
         side = of_text(codecs[number]).device()
-        shape = side.decode_shape(1 << shift, codes_nbytes, tiles, tables_nbytes)
+        shape = side.decode_shape(1 << shift, codes_nbytes, tiles, table_nbytes)
         block_chars = TILE_BLOCK << shift
         wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
         pieces = launch.decode_pieces(

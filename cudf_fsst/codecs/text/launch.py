@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..part import ALIGNMENT
+from ..part import ALIGNMENT, align
 from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 
@@ -223,6 +223,16 @@ def row_grid(row_blocks: int, multiprocessors: int) -> int:
 def decode_pieces(pieces: int, warps: int) -> int:
     """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
     return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
+
+
+def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int, share: float = 7 / 6) -> int:
+    """Bytes of codes a warp of a decoder stages at once: `share` times what its 32 tiles have on average.
+
+    Pieces that have more are staged in several rounds, with fewer lanes at work.
+    """
+    whole = PIECE_TILES * tile_size + 16
+    wanted = int(PIECE_TILES * codes_nbytes / max(tiles, 1) * share)
+    return align(min(max(wanted, 2 * tile_size), whole), 256)
 
 
 @lru_cache(4096)
