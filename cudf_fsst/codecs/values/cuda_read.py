@@ -246,7 +246,8 @@ def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
     parts = [packed for stream in job.streams for packed in stream]
     every = sum(packed.rows for packed in parts)
     ordered = int(rows.order != 0)
-    alone = sum(on_device(packed.codec).row_costs(packed)[ordered] * packed.rows for packed in parts) / every
+    devices = {name: on_device(name) for name in {packed.codec for packed in parts}}
+    alone = sum(devices[packed.codec].row_costs(packed)[ordered] * packed.rows for packed in parts) / every
     nbytes = every * job.streams[0][0].itemsize
     windows = -(-nbytes // room)
     return rows.count * alone > nbytes * _DECODE_COST + rows.count * (windows * _WINDOW_COST + _PICK_COST[ordered])
@@ -298,10 +299,11 @@ def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
 
 def _nan_parts(parts: Parts, codec: str) -> list[tuple[int, ...]]:
     """What `Taking.nan` is of the parts of a codec."""
-    every = [(packed, first) for packed, first in zip(parts, edges_of(parts).tolist(), strict=False)]
-    own = [(packed, first) for packed, first in every if packed.codec == codec]
-    if not any(of_values(codec).of_floats(packed.parameters) for packed, _ in own):
+    of_floats = of_values(codec).of_floats
+    if not any(of_floats(packed.parameters) for packed in parts if packed.codec == codec):
         return []
+    firsts = edges_of(parts).tolist()
+    own = [(packed, first) for packed, first in zip(parts, firsts, strict=False) if packed.codec == codec]
     return [on_device(codec).nan_part(packed, first) for packed, first in own]
 
 
