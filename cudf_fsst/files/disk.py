@@ -6,6 +6,7 @@ Files of this machine are read and written in threads. From the page cache that 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import io
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from io import BufferedWriter
 from typing import Any, Protocol
 
@@ -23,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..remote import FileObject, Ranges, Remote, fill, located, send
-from ..workers import Promise, TaskGroup, map_items
+from ..workers import Promise, TaskGroup
 
 #: Bytes that a thread reads or writes at once.
 _JOB_NBYTES = 8 << 20
-#: What is written is brought to the disk, by the thread that comes to it, behind so many bytes.
-_SYNCED = 256 << 20
+#: From linux/fs.h.
+_SYNC_FILE_RANGE_WRITE = 2
 #: Files from so many bytes on are let go of in a thread.
 _LARGE = 64 << 20
 _freeing = TaskGroup(1)
@@ -230,38 +231,33 @@ def _send_folder(folder: str, target: Remote) -> None:
         raise
 
 
-def write_pieces(file: Any, pieces: Sequence[Any]) -> None:
-    """Write pieces one after another, in threads, to a file that was just made."""
-    views = [view for piece in pieces if (view := memoryview(piece).cast("B")).nbytes]
-    jobs: list[tuple[int, list[memoryview]]] = []
-    at = nbytes = 0
-    for view in views:
-        for start in range(0, view.nbytes, _JOB_NBYTES):
-            some = view[start : start + _JOB_NBYTES]
-            if not jobs or nbytes + some.nbytes > _JOB_NBYTES or len(jobs[-1][1]) == _AT_ONCE:
-                jobs.append((at, []))
-                nbytes = 0
-            jobs[-1][1].append(some)
-            at += some.nbytes
-            nbytes += some.nbytes
-    descriptor = file.fileno()
-    file.flush()
-    done = [0]  # bytes, about: threads may overwrite each other's sums
+def write_at(descriptor: int, place: int, pieces: Sequence[Any]) -> None:
+    """Write pieces one after another, from a place in a file on, and have the disk begin with them."""
+    left = [view for piece in pieces if (view := memoryview(piece).cast("B")).nbytes]
+    at = place
+    while left:
+        written = os.pwritev(descriptor, left[:_AT_ONCE], at)
+        at += written
+        done = 0
+        while done < len(left) and written >= left[done].nbytes:
+            written -= left[done].nbytes
+            done += 1
+        del left[:done]
+        if written:
+            left[0] = left[0][written:]
+    if (begin := _sync_file_range()) is not None:
+        begin(descriptor, place, at - place, _SYNC_FILE_RANGE_WRITE)
 
-    def work(job: tuple[int, list[memoryview]]) -> None:
-        place, left = job
-        before, done[0] = done[0], done[0] + sum(one.nbytes for one in left)
-        if before // _SYNCED != done[0] // _SYNCED:
-            os.fdatasync(descriptor)  # what has come so far, while other threads write
-        while left:
-            written = os.pwritev(descriptor, left, place)
-            place += written
-            while left and written >= left[0].nbytes:
-                written -= left.pop(0).nbytes
-            if written:
-                left[0] = left[0][written:]
 
-    map_items(work, jobs)
+@cache
+def _sync_file_range() -> Any:
+    """The system's function that has the disk begin with bytes of a file, and does not wait; None without one."""
+    try:
+        found = ctypes.CDLL(None).sync_file_range
+    except (AttributeError, OSError, TypeError):  # no Linux
+        return None
+    found.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
+    return found
 
 
 class WrittenBehind(io.RawIOBase):

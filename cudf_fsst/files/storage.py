@@ -22,9 +22,9 @@ from ..codecs.text.segment import Segment
 from ..codecs.text.validate import check
 from ..codecs.values import cpu as values
 from ..naming import naming
-from ..workers import map_items
+from ..workers import map_items, num_threads
 from . import outer, records
-from .disk import Source, source_of, write_pieces, writing
+from .disk import Source, source_of, write_at, writing
 from .records import CODES, INDEX, META, SCHEMA, TABLE, Place
 from .versions import FORMAT_VERSION, FRAME_VERSION
 
@@ -41,6 +41,8 @@ _HEAD_NBYTES, _FAR_HEAD_NBYTES = 4 << 10, 64 << 10
 _WORTH_THREADS = 2**20
 #: Bytes of what takes long to ask that a thread reads at once, and threads: while some wait, others check.
 _FAR_NBYTES, _FAR_THREADS = 32 << 20, 4
+#: Threads that write: a file has one writer at a time, and the others sum up what they write next.
+_WRITERS = 4
 
 #: Codec and consecutive parts: what a column record describes.
 Stream = tuple[str, Sequence[Any]]
@@ -106,7 +108,7 @@ def save(
     OSError
         The file cannot be written.
     """
-    _write(path, _pieces(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index), storage_options)
+    _write(path, _Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index), storage_options)
 
 
 def save_streams(
@@ -122,7 +124,7 @@ def save_streams(
 
     `compression`: an outer codec of the sections, with which the version is `NEWEST_VERSION`.
     """
-    _write(path, _pieces(version, streams, schema, None, compression), storage_options)
+    _write(path, _Sections(version, streams, schema, None, compression), storage_options)
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
@@ -136,88 +138,130 @@ def needed_version(streams: Sequence[Stream]) -> int:
     return max(needed)
 
 
-def _write(path: Target, pieces: Iterator[Any], storage_options: Options) -> None:
+def _write(path: Target, sections: _Sections, storage_options: Options) -> None:
     if isinstance(path, io.BytesIO):
-        for piece in pieces:
-            path.write(piece)
+        path.writelines(sections.pieces())
         return
     with writing(path, storage_options) as file:
-        write_pieces(file, list(pieces))
+        os.ftruncate(file.fileno(), sections.nbytes)  # the last sections may be empty
+
+        def write(run: Sequence[int]) -> None:
+            for number in run:
+                sections.sum_up(number)
+            write_at(file.fileno(), *sections.together(run))
+
+        map_items(write, sections.runs, min(_WRITERS, num_threads()))
+        write_at(file.fileno(), 0, [sections.head()])
 
 
-def _pieces(
-    version: int, streams: Sequence[Stream], schema: bytes, index: bytes | None, compression: str | None = None
-) -> Iterator[Any]:
-    """The bytes of a file, piece by piece."""
-    tables: dict[tuple[int, Table], int] = {}
-    columns: list[bytes] = []
-    described: list[bytes] = []
-    parts: list[Any] = []
-    for number, (codec, own) in enumerate(streams):
-        first_table, first_part = len(tables), len(parts)
-        for part in own:
-            parts.append(part)
-            if part.table is None:
-                numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
-                described.append(records.PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers))
-                continue
-            layout = part.layout
-            table = tables.setdefault((number, part.table), len(tables))
-            numbers = layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
-            described.append(records.SEGMENT.pack(*numbers))
-        column = records.COLUMN.pack(
-            codec.encode(),
-            sum(part.rows for part in own),
-            sum(part.values_nbytes for part in own),
-            sum(part.null_count for part in own),
-            first_part,
-            len(own),
-            first_table,
-            len(tables) - first_table,
-        )
-        columns.append(column)
+class _Sections:
+    """The sections of a file, and where they lie in it.
 
-    contents: list[tuple[int, int, Any]] = [(SCHEMA, 0, schema)]
-    if index is not None:
-        contents.append((INDEX, 0, index))
-    contents += [(TABLE, number, table.to_bytes()) for (_, table), number in tables.items()]
-    contents += [(META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
-    contents += [(CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
+    Attributes
+    ----------
+    nbytes : int
+        Of the file.
+    runs : list of list of int
+        Numbers of sections, those of a run to be written together.
+    """
 
-    end = records.PREAMBLE_NBYTES + records.nbytes(len(streams), len(parts), len(contents))
-    gaps = []
-    directory = []
-    sizes = [memoryview(content).nbytes for _, _, content in contents]
-    checksums = [0] * len(contents)
+    def __init__(
+        self,
+        version: int,
+        streams: Sequence[Stream],
+        schema: bytes,
+        index: bytes | None,
+        compression: str | None = None,
+    ) -> None:
+        tables: dict[tuple[int, Table], int] = {}
+        columns: list[bytes] = []
+        described: list[bytes] = []
+        parts: list[Any] = []
+        for number, (codec, own) in enumerate(streams):
+            first_table, first_part = len(tables), len(parts)
+            for part in own:
+                parts.append(part)
+                if part.table is None:
+                    numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
+                    described.append(records.PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers))
+                    continue
+                layout = part.layout
+                table = tables.setdefault((number, part.table), len(tables))
+                numbers = layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
+                described.append(records.SEGMENT.pack(*numbers))
+            column = records.COLUMN.pack(
+                codec.encode(),
+                sum(part.rows for part in own),
+                sum(part.values_nbytes for part in own),
+                sum(part.null_count for part in own),
+                first_part,
+                len(own),
+                first_table,
+                len(tables) - first_table,
+            )
+            columns.append(column)
+        self._version, self._counts = version, (len(streams), len(parts))
+        self._described = b"".join((*columns, *described))
 
-    def sum_up(i: int) -> None:
-        kind, number, content = contents[i]
-        if (
-            compression is not None
-            and kind in records.WRAPPED
-            and (stored := outer.wrap(content, compression)) is not None
-        ):
-            content = stored
-            contents[i] = kind | outer.NUMBERS[compression] << records.OUTER_SHIFT, number, content
-            sizes[i] = len(content)
-        checksums[i] = xxhash.xxh3_64_intdigest(content)
+        contents: list[tuple[int, int, Any]] = [(SCHEMA, 0, schema)]
+        if index is not None:
+            contents.append((INDEX, 0, index))
+        contents += [(TABLE, number, table.to_bytes()) for (_, table), number in tables.items()]
+        contents += [(META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
+        contents += [(CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
+        self._contents = contents
+        if compression is not None:
+            sizes = [memoryview(content).nbytes for _, _, content in contents]
+            _share(lambda number: self._wrap(number, compression), range(len(contents)), sizes)
+        self._checksums: list[int | None] = [None] * len(contents)
+        self._places: list[int] = []
+        self._sizes = [memoryview(content).nbytes for _, _, content in contents]
+        self.nbytes = records.PREAMBLE_NBYTES + records.nbytes(len(streams), len(parts), len(contents))
+        for nbytes in self._sizes:
+            self._places.append(align(self.nbytes, records.FILE_ALIGNMENT))
+            self.nbytes = self._places[-1] + nbytes
+        self.runs = _runs(range(len(contents)), self._sizes, _WORTH_THREADS)
 
-    _share(sum_up, range(len(contents)), sizes)
-    for (kind, number, _), nbytes, checksum in zip(contents, sizes, checksums, strict=True):
-        offset = align(end, records.FILE_ALIGNMENT)
-        gaps.append(bytes(offset - end))
-        directory.append(records.SECTION.pack(kind, number, offset, nbytes, checksum))
-        end = offset + nbytes
+    def _wrap(self, number: int, compression: str) -> None:
+        """Put an outer codec over a section that may have one, if that makes it smaller."""
+        kind, of, content = self._contents[number]
+        stored = outer.wrap(content, compression) if kind in records.WRAPPED else None
+        if stored is not None:
+            self._contents[number] = kind | outer.NUMBERS[compression] << records.OUTER_SHIFT, of, stored
 
-    head = b"".join((*columns, *described, *directory))
-    preamble = records.PREAMBLE.pack(
-        records.MAGIC, version, end, len(streams), len(parts), len(contents), xxhash.xxh3_64_intdigest(head)
-    )
-    yield preamble + records.CHECKSUM.pack(xxhash.xxh3_64_intdigest(preamble))
-    yield head
-    for gap, (_, _, content) in zip(gaps, contents, strict=True):
-        yield gap
-        yield content
+    def sum_up(self, number: int) -> None:
+        """Compute the checksum of a section, which `head` wants of each."""
+        self._checksums[number] = xxhash.xxh3_64_intdigest(self._contents[number][2])
+
+    def together(self, run: Sequence[int]) -> tuple[int, list[Any]]:
+        """Where consecutive sections lie in the file, and their bytes, with what is between them."""
+        start = end = self._places[run[0]]
+        found = []
+        for number in run:
+            found += [bytes(self._places[number] - end), self._contents[number][2]]
+            end = self._places[number] + self._sizes[number]
+        return start, found
+
+    def head(self) -> bytes:
+        """The bytes before the sections."""
+        directory = [
+            records.SECTION.pack(kind, number, place, nbytes, checksum)
+            for (kind, number, _), place, nbytes, checksum in zip(
+                self._contents, self._places, self._sizes, self._checksums, strict=True
+            )
+        ]
+        head = b"".join((self._described, *directory))
+        numbers = self.nbytes, *self._counts, len(directory), xxhash.xxh3_64_intdigest(head)
+        preamble = records.PREAMBLE.pack(records.MAGIC, self._version, *numbers)
+        return preamble + records.CHECKSUM.pack(xxhash.xxh3_64_intdigest(preamble)) + head
+
+    def pieces(self) -> Iterator[Any]:
+        """The bytes of the file, piece by piece."""
+        every = range(len(self._contents))
+        _share(self.sum_up, every, self._sizes)
+        head = self.head()
+        start, found = self.together(every)
+        yield from (head, bytes(start - len(head)), *found)
 
 
 class Opened:
