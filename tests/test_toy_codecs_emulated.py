@@ -206,14 +206,38 @@ def test_values(gpu: Gpu, kind: Any) -> None:
         assert on_device.compare(node, Span(1, 5), lane=lane) is None
 
 
-def test_level_max_beside_a_codec_without_encoder(gpu: Gpu) -> None:
-    """The host compares and encodes them all then; the same bytes."""
+@pytest.mark.parametrize("encodes", [True, False])
+def test_level_max(encodes: bool, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all codecs, each scope gets the smallest; the host compresses where one of them has no encoder."""
     from cudf_fsst.codecs.text.cuda_task import TextTask
     from cudf_fsst.device import waits
     from cudf_fsst.device.memory import Lane
 
-    strings = rows_of(2000)
+    monkeypatch.setattr(plan, "TABLE_SCOPE", SEGMENT)
+    if not encodes:
+        monkeypatch.setattr(toy_text.device(), "encoders", lambda level: ())
+    doubled = column([bytes(byte for one in row for byte in (one, one)) for row in random_rows(SEGMENT)])
+    expected = [cpu.compress(one, *registry.texts(), level="max") for one in (doubled, rows_of(2000))]
+    assert {segment.codec for segments in expected for segment in segments} >= {toy_text.NAME, "fsst"}
     with Lane() as lane:
-        tasks = [TextTask(gpu.upload(strings), level="max")]
-        ((found,),) = waits.run(lane, gpu.cuda.steps(registry.texts(), tasks, lane=lane))
-    same_segments(gpu.cuda.to_host(found), cpu.compress(strings, *registry.texts(), level="max"))
+        tasks = [TextTask(gpu.upload(one), level="max") for one in (doubled, rows_of(2000))]
+        (found,) = waits.run(lane, gpu.cuda.steps(registry.texts(), tasks, lane=lane))
+    for segments, wanted in zip(found, expected, strict=True):
+        same_segments(gpu.cuda.to_host(segments), wanted)
+
+
+def random_rows(nbytes: int) -> list[bytes]:
+    """Rows of which no codec makes fewer bytes, but that each byte has a code in the toy."""
+    rng = np.random.default_rng(5)
+    return [rng.integers(0, 127, 50, np.uint8).tobytes() for _ in range(nbytes // 50)]
+
+
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+def test_encodes(tile_size: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short and long columns, in the pipeline of all codecs of text: the host's bytes."""
+    monkeypatch.setattr(plan, "TABLE_SCOPE", 2 * SEGMENT)
+    for count in (0, 300, 5 * SEGMENT):
+        strings = rows_of(count)
+        found = gpu.cuda.compress(gpu.upload(strings), toy_text.NAME, tile_size=tile_size)
+        same_segments(gpu.cuda.to_host(found), cpu.compress(strings, toy_text, tile_size=tile_size))
+    assert {"toy_train", "toy_encode", "text_compact"} <= set(gpu.device.launches)

@@ -1,18 +1,19 @@
-"""The toy codec of text on a GPU: tiles are decoded there, and encoded on the host."""
+"""The toy codec of text on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cudf_fsst.codecs.text.cuda_task import TileEncoder
+from cudf_fsst.codecs.text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from cudf_fsst.codecs.text.launch import defines
 from cudf_fsst.device.kernels import kernel
+from cudf_fsst.device.memory import Lane
 
-from . import ToyTable
+from . import TILE_SIZE, ToyTable
 from .launch import FILE
 
 #: Rows are taken of what is decoded.
@@ -36,10 +37,48 @@ def kernels(step: str) -> tuple[Callable[[], object], ...]:
     return ()
 
 
-def encoders(level: str) -> tuple[TileEncoder, ...]:
-    """None: the host encodes."""
+class ToyEncoder(TileEncoder):
+    """What trains tables and encodes tiles."""
+
+    tile_size = TILE_SIZE
+
+    def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
+        """See `TileEncoder`."""
+        del scopes, chars_limit
+        return TrainingNbytes(lookup=16, exported=1)
+
+    def train(self, lane: Lane, room: TrainingRoom) -> None:
+        """See `TileEncoder`."""
+        arguments = np.uint64(room.lookup), np.uint64(room.exported), np.uint32(len(room.chars_limits))
+        lane.launch(kernel(FILE, "toy_train", defines(TILE_SIZE)), 1, 128, arguments)
+
+    def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[ToyTable]:
+        """See `TileEncoder`."""
+        del scopes
+        return list(map(ToyTable, exported.tolist()))
+
+    def lookup(self, table: ToyTable, tables_form: int) -> npt.NDArray[np.uint8]:
+        """See `TileEncoder`."""
+        del tables_form
+        return decode_table(table)
+
+    def encode(
+        self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
+    ) -> None:
+        """See `TileEncoder`."""
+        del tables_nbytes, per_group  # a group has one wave
+        lane.launch(
+            kernel(FILE, "toy_encode", defines(tile_size)), (-(-tiles // 128), groups), 128, (np.uint64(waves_at),)
+        )
+
+
+_ENCODERS = [ToyEncoder()]
+
+
+def encoders(level: str) -> Sequence[TileEncoder]:
+    """The same at every level."""
     del level
-    return ()
+    return _ENCODERS
 
 
 def choices(tile_size: int) -> None:

@@ -25,13 +25,12 @@ from .symbols import SymbolTable
 _u32, _u64 = np.uint32, np.uint64
 
 
-class FsstEncoder:
+class FsstEncoder(TileEncoder):
     """Level ``default``."""
 
     tile_size = TILE_SIZE
     whole_slots = False
     group = launch.ENCODE_GROUP
-    host_lookup = False
 
     def trains_long(self, scopes: int) -> bool:
         """Of many tables each is trained by one thread block."""
@@ -85,11 +84,6 @@ class FsstEncoder:
         """See `TileEncoder`."""
         return kernel_tables.encode_tables(table, tables_form > 0)
 
-    def staged(self, tile_size: int, tables_nbytes: int) -> int:
-        """See `TileEncoder`; always the same."""
-        del tile_size, tables_nbytes
-        return 0
-
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
@@ -142,14 +136,9 @@ class FsstMaxEncoder(FsstEncoder):
         del scopes
         return kernel_tables.searched_tables(exported.view(kernel_tables.TRAINED_TABLE))
 
-    def tables_form(self, tile_size: int) -> int:
-        """See `TileEncoder`; of the tables that are improved nothing is looked up."""
-        del tile_size
-        return 0
-
     def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:
         """See `TileEncoder`."""
-        del tables_form
+        del tables_form  # of the tables that are improved nothing is looked up
         return kernel_tables.max_tables(table)
 
     def staged(self, tile_size: int, tables_nbytes: int) -> int:

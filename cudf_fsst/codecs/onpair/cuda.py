@@ -41,50 +41,32 @@ def take_kernel(name: str) -> Any:
     return get_kernel("onpair_take", own, text_launch.TAKE_DEFINES)
 
 
-class OnPairEncoder:
+class OnPairEncoder(TileEncoder):
     """What trains tables and encodes tiles (`text.cuda_task.TileEncoder`)."""
 
     tile_size = TILE_SIZE
-    whole_slots = True
-    group = 1
-    host_lookup = False
 
     def __init__(self, bits: int, level: str) -> None:
         self._bits, self._level = bits, level
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairTable]:
-        """See `text.cuda_task.TileEncoder`."""
+        """See `TileEncoder`."""
         return launch.trained_tables(exported, scopes, self._bits)
 
-    def trains_long(self, scopes: int) -> bool:
-        """Always."""
-        del scopes
-        return True
-
-    def tables_form(self, tile_size: int) -> int:
-        """Always the same."""
-        del tile_size
-        return 0
-
     def lookup(self, table: OnPairTable, tables_form: int) -> npt.NDArray[np.uint8]:
-        """See `text.cuda_task.TileEncoder`."""
+        """See `TileEncoder`."""
         del tables_form
         return launch.lookup(table)
 
-    def staged(self, tile_size: int, tables_nbytes: int) -> int:
-        """An argument of the launch says it."""
-        del tile_size, tables_nbytes
-        return 0
-
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
-        """See `text.cuda_task.TileEncoder`."""
+        """See `TileEncoder`."""
         del scopes
         room = launch.train_room(chars_limit, self._level, self._bits).nbytes
         lookup, view = launch.lookup_nbytes(self._bits), WORD * len(launch.TrainView._fields)
         return TrainingNbytes(lookup, launch.ONPAIR_TRAINED.itemsize, view, in_turns=room)
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:
-        """See `text.cuda_task.TileEncoder`."""
+        """See `TileEncoder`."""
         views: list[launch.TrainView] = []
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
         end = room.in_turns_nbytes
@@ -112,7 +94,7 @@ class OnPairEncoder:
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        """See `text.cuda_task.TileEncoder`. Tables of a launch have one size."""
+        """See `TileEncoder`. Tables of a launch have one size."""
         attributes, waves = device_attributes(), groups * per_group
         bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
         shape = launch.encode_shape(tile_size, attributes["shared_per_block"], bits)

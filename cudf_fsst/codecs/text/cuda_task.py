@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,54 +68,65 @@ class TrainingRoom(NamedTuple):
     in_turns_nbytes: int
 
 
-class TileEncoder(Protocol):
+class TileEncoder:
     """What trains tables and encodes tiles on a GPU, at a level of a codec of text. It has no state.
 
     All columns that share a workspace have the same. Kernels find scopes and tiles as `ScopeView` and `WaveView` of
     kernels/text_compress.cuh say.
+
+    Attributes
+    ----------
+    tile_size : int
+        Bytes of a tile unless the user says how many.
+    whole_slots : bool
+        Whether a segment needs as much room while it is encoded as its characters take.
+    group : int
+        Segments that a launch encodes at most as if they were one.
+    host_lookup : bool
+        Whether the host makes what is read of trained tables (`lookup`); else training does.
     """
 
-    @property
-    def tile_size(self) -> int:
-        """Bytes of a tile unless the user says how many."""
-
-    @property
-    def whole_slots(self) -> bool:
-        """Whether a segment needs as much room while it is encoded as its characters take."""
-
-    @property
-    def group(self) -> int:
-        """Segments that a launch encodes at most as if they were one."""
-
-    @property
-    def host_lookup(self) -> bool:
-        """Whether the host makes what is read of trained tables (`lookup`); else training does."""
+    tile_size: int
+    whole_slots = True
+    group = 1
+    host_lookup = False
 
     def trains_long(self, scopes: int) -> bool:
         """Whether it takes as long to train so many tables as the host takes for a column's rows."""
+        del scopes
+        return True
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
         """What training takes for a scope of at most so many characters, of so many scopes."""
+        raise NotImplementedError
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:
         """Train the tables of scopes."""
+        raise NotImplementedError
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[Any]:
         """The tables that training has exported."""
+        raise NotImplementedError
 
     def tables_form(self, tile_size: int) -> int:
         """What training and `lookup` have to know of a tile size: `ScopeView::tables_form`."""
+        del tile_size
+        return 0
 
     def lookup(self, table: Any, tables_form: int) -> npt.NDArray[np.uint8]:
         """The bytes that the encoder's kernel reads of a table."""
+        raise NotImplementedError
 
     def staged(self, tile_size: int, tables_nbytes: int) -> int:
         """`WaveView::staged`, of a table of so many bytes."""
+        del tile_size, tables_nbytes
+        return 0
 
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
         """Encode groups of waves, the longest of at most so many tiles, by tables of at most so many bytes."""
+        raise NotImplementedError
 
 
 class TextTask(NamedTuple):
