@@ -21,7 +21,7 @@ from .symbols import BITS, BYTES, OnPairTable
 #: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 768, 512, 160 << 10
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
-DECODE_THREADS, _DECODE_RESIDENT = 576, 768
+DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
 _ROW_NBYTES_EXTRA = 48
 #: Threads of a block of most kernels of onpair_train.cu.
