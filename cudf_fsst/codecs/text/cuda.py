@@ -70,15 +70,17 @@ def _encoders(codecs: Sequence[TextCodec], level: str) -> list[TileEncoder]:
 def _chosen(
     encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False
 ) -> Steps:
-    """The tables of all scopes of columns, a tuple for each, of each scope the smallest one; and the scopes' spans.
+    """The tables of all scopes of columns, some for each, of each scope the smallest one; and the scopes' spans.
 
     The host compares them, on samples that it fetches.
     """
     trained = []
     for encoder in encoders:
         own = [task._replace(encoder=encoder, table=None, tables=()) for task in tasks]
-        trained.append((yield from cuda_compress.tables(own, lane=lane, one_scope=one_scope)))
-    spans = yield from cuda_sample.spans(tasks, lane=lane, one_scope=one_scope)
+        tables, spans = yield from cuda_compress.tables(own, lane=lane, one_scope=one_scope)
+        trained.append(tables)
+    if len(trained) == 1:
+        return trained[0], spans
     compared = []
     for i, (task, scopes) in enumerate(zip(tasks, spans, strict=True)):
         for k, span in enumerate(scopes):
@@ -130,12 +132,8 @@ def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "def
     if strings.rows == 0:  # such a column may have no offsets
         table = of.host().train(np.empty(0, np.uint8), 0, 0, level)
         return table
-    task = TextTask(strings, level=level, encoder=encoders[0])
     with Lane(stream) as lane:
-        if len(encoders) == 1:
-            (((table,),),) = waits.run(lane, cuda_compress.tables([task], lane=lane, one_scope=True))
-        else:
-            ((((table,),), _),) = waits.run(lane, _chosen(encoders, [task], lane, one_scope=True))
+        ((((table,),), _),) = waits.run(lane, _chosen(encoders, [TextTask(strings, level=level)], lane, one_scope=True))
         return table
 
 

@@ -47,6 +47,8 @@ from .cuda_room import (
     rounds,
     with_pool,
 )
+from .cuda_sample import ScopeSpan
+from .cuda_sample import spans as spans_of
 from .cuda_tables import download_found, find_cuts, look, place_tables
 from .cuda_task import TextTask
 from .segment import Segment
@@ -161,11 +163,12 @@ def compress(
 
 
 def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:
-    """Stage 1 alone: the tables of all scopes of columns, a list for each; see `compress`.
+    """Stage 1 alone: the tables of all scopes of columns, a list for each, and their spans; see `compress`.
 
     With `one_scope` a column is one scope, however large it is.
     """
     made: list[list[Any]] = [[] for _ in tasks]
+    spans: list[list[ScopeSpan]] = [[] for _ in tasks]
     columns = yield from plan_columns(tasks, lane, one_scope=one_scope)
     for together in rounds(columns):
         with Workspace() as work, SideLanes(lane, 1) as side:
@@ -174,9 +177,11 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
             found = download_found(room)
             lane.follow(side[0])
             yield
-            find_cuts(room, found.tolist())  # for what it refuses
+            numbers = found.tolist()
+            cuts = find_cuts(room, numbers)
             assert exported is not None
             trained = room.encoder.tables(exported, room.scopes)
-            for column, first in zip(together, room.first_scope, strict=True):
+            for column, first, places, own in zip(together, room.first_scope, room.found, cuts, strict=True):
                 made[column.number] = trained[first : first + column.scopes]
-    return made
+                spans[column.number] = spans_of(numbers[places.first_char], own)
+    return made, spans
