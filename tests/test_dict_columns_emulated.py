@@ -17,7 +17,7 @@ from cudf_fsst.codecs.dict import cpu_merge, plan
 from cudf_fsst.codecs.dict.part import DictPart
 from cudf_fsst.codecs.node import of_parts
 from cudf_fsst.codecs.part import Part
-from cudf_fsst.codecs.text import plan as fsst_plan
+from cudf_fsst.codecs.text import plan as text_plan
 from cudf_fsst.codecs.text import search
 from dict_gpu import WORDS, Whole, expected, gpu, of_host, same, some_rows, whole
 from emulation.conftest import emulator
@@ -107,8 +107,8 @@ def test_one_column_has_none(whole: Whole, rng: np.random.Generator) -> None:
 
 def test_samples_beside_fsst(whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of long rows the samples come with a wait that FSST has anyway; where they repeat, it has begun in vain."""
-    monkeypatch.setattr(fsst_plan, "segment_size", lambda chars: 40_000)
-    monkeypatch.setattr(fsst_plan, "TABLE_SCOPE", 80_000)
+    monkeypatch.setattr(text_plan, "segment_size", lambda chars: 40_000)
+    monkeypatch.setattr(text_plan, "TABLE_SCOPE", 80_000)
     waits: list[None] = []
     synchronize = whole.gpu.memory.Lane.synchronize
 

@@ -81,7 +81,7 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
     asked = [task for i, task in enumerate(strings) if i not in named and i not in compared]
     others = sum(task.source.rows * task.source.itemsize for task in values)
     limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
-    # Without values there are no launches to share: where FSST is expected to do it all, it carries the samples along.
+    # Without values there are no launches to share: where all is expected to be text, it carries the samples along.
     if limits is not None and (values or not dictionary.seldom(asked, limits)):
         together = short.Short(asked, limits, lane, outbox, others)
         steps = together.steps(), fixed.compress(values, lane=lane, outbox=outbox, beside=together)
@@ -159,7 +159,7 @@ def _compress_long(
 def _choose(
     asked: Sequence[ColumnTask], lane: Lane, outbox: Outbox | None
 ) -> tuple[list[dictionary.DictColumn], waits.Steps | None]:
-    """Columns of strings, with their scopes that may have a dictionary; and FSST for all, if it has begun."""
+    """Columns of strings, with their scopes that may have a dictionary; and text for all, if it has begun."""
     if not any(task.may_have for task in asked):
         return [dictionary.DictColumn(task) for task in asked], None
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))

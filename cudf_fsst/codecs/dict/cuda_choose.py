@@ -13,7 +13,7 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, Workspace
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
-from ..text import plan as fsst_plan
+from ..text import plan as text_plan
 from ..text.cuda_room import Room
 from . import launch, plan
 from .cuda import find_kernel
@@ -122,8 +122,8 @@ def scopes(columns: Sequence[SampledColumn], lane: Lane) -> Generator[None, None
 
     Of columns that `named` dictionaries nothing is sampled.
     """
-    segments = [fsst_plan.segment_count(column.chars) for column in columns]
-    each = [fsst_plan.segments_per_table(column.chars) for column in columns]
+    segments = [text_plan.segment_count(column.chars) for column in columns]
+    each = [text_plan.segments_per_table(column.chars) for column in columns]
     sampled = [0 if column.named else blocks(*two) for column, *two in zip(columns, segments, each, strict=True)]
     with Workspace() as work:
         sampling = _Sampling(work, sum(sampled))
@@ -188,7 +188,7 @@ class Samples:
 
 
 class Carried:
-    """Samples of the scopes of columns, counted while FSST looks at all their rows, so with its wait.
+    """Samples of the scopes of columns, counted while the codec of text looks at all their rows, with its wait.
 
     Looked at by themselves they cost a wait more: of l_comment on an H200, 1 MB takes 0.50 ms instead of 0.39, 100,000
     rows 0.49 instead of 0.41, 100 MB 0.67 instead of 0.56.
@@ -196,13 +196,13 @@ class Carried:
     Parameters
     ----------
     columns : sequence of (int, DeviceStrings, int)
-        Each with its number among the tasks of FSST, and its characters.
+        Each with its number among the tasks of text, and its characters.
     """
 
     def __init__(self, columns: Sequence[tuple[int, DeviceStrings, int]]) -> None:
         self._columns = {number: strings for number, strings, _ in columns}
         self._scopes = sum(
-            blocks(fsst_plan.segment_count(chars), fsst_plan.segments_per_table(chars)) for *_, chars in columns
+            blocks(text_plan.segment_count(chars), text_plan.segments_per_table(chars)) for *_, chars in columns
         )
         self._sampling: _Sampling | None = None
         self._tables_at = 0
@@ -215,7 +215,7 @@ class Carried:
             self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
 
     def look(self, room: Room) -> None:
-        """Launch, beside what FSST has in the lane."""
+        """Launch, beside what the round has in the lane."""
         if self._found or {column.number for column in room.columns} != self._columns.keys():
             return
         assert self._sampling is not None
@@ -255,7 +255,7 @@ class Carried:
 def _find_begins(columns: Sequence[SampledColumn], cuts: Sequence[_Cuts], tables: JobTables) -> None:
     grids, fields = list[int](), list[int]()
     for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
-        wide, size, count = strings.offsets_itemsize == 8, fsst_plan.segment_size(nbytes), own.segments + 1
+        wide, size, count = strings.offsets_itemsize == 8, text_plan.segment_size(nbytes), own.segments + 1
         places = own.rows_at, own.rows_at + _WORD * count
         fields += launch.BeginsJob(strings.offsets, wide, strings.rows, size, count, *places)
         grids.append(blocks(count, launch.FIND_THREADS // 32))

@@ -1,8 +1,8 @@
-"""Compression of strings on the GPU, by dictionaries where they pay and by FSST elsewhere: the bytes of `cpu.compress`.
+"""Compression of strings on the GPU, by dictionaries where they pay, else as text: the bytes of `cpu.compress`.
 
 Scopes are cut and sampled (`cuda_choose`), and the values of those that repeat are found and numbered (`cuda_find`),
 together as far as the memory rule allows. Codes are packed at once, so that they are not kept longer than needed. Then
-the values of all dictionaries are gathered and go through FSST, as do the scopes without a dictionary.
+the values of all dictionaries are gathered and compressed as text, as are the scopes without a dictionary.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .cuda_pack import pack
 #: what is measured of their codes.
 _PACKING, _PACKING_NULLS = 2 << 20, 20 << 20
 _ROWS_PER_BYTE = 32
-#: Bytes of values that are gathered before FSST takes them; so few that it does so while codes are packed.
+#: Bytes of values that are gathered before they are compressed; so few that they are while codes are packed.
 _VALUES_NBYTES, _FEW_VALUES_NBYTES = plan.MOST_CHARS, 2 << 20
-#: Characters a row from which on no dictionary is expected: the first work for FSST is not put off then.
+#: Characters a row from which on no dictionary is expected: the first work on text is not put off then.
 _LONG_ROWS = 24
 
 
@@ -67,7 +67,7 @@ class DictionaryScope:
 
 @dataclass
 class DictColumn:
-    """A column on its way: its scopes, of which those without a dictionary are left to FSST.
+    """A column on its way: its scopes, of which those without a dictionary are text.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane)
 
 
 def carried(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_choose.Carried | None:
-    """Samples of columns for FSST to carry along, before it begins; None where they are better looked at alone.
+    """Samples of columns for a round to carry along, before it begins; None where they are better looked at alone.
 
     That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
     """
@@ -272,7 +272,7 @@ def _groups(
 
 
 def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[TextTask]:
-    """Gather the values of dictionaries, for FSST to compress."""
+    """Gather the values of dictionaries, to be compressed as text."""
     tasks, gatherings = [], []
     sizes = [nbytes for _, scope in some for nbytes in (4 * (scope.values + 1), scope.values_chars)]
     allocated = iter(lane.allocate_all(sizes))
@@ -301,7 +301,7 @@ def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: L
 
 
 def plain_tasks(columns: Sequence[DictColumn]) -> list[TextTask]:
-    """What is left for FSST: all of a column without dictionaries, some scopes of others."""
+    """What is compressed as text: all of a column without dictionaries, some scopes of others."""
     tasks = []
     for column in columns:
         task = TextTask(column.task.strings, **column.task.options, chars=column.chars)

@@ -6,9 +6,9 @@ The host's time is what such a call takes. So nothing of a dictionary has a roun
 2. The values of those that repeat are found, numbered, and codes made of all rows, in one launch each for all columns.
    Codes are measured as if they were wanted, in the launches that measure the call's values (`Short.tasks`).
 3. After a wait for all of that it is known which columns have a dictionary. Their codes are packed with the call's
-   values (`Short.are_packed`), and their values go through FSST with the columns that have none.
+   values (`Short.are_packed`), and their values are compressed as text, with the columns that have none.
 
-Where nothing repeats, FSST begins after step 1, or before it where rows are long, as those seldom repeat.
+Where nothing repeats, text begins after step 1, or before it where rows are long, as those seldom repeat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..cuda_tables import JobTables
 from ..node import Parts
 from ..task import ColumnTask
 from ..text import cuda as text
-from ..text import plan as fsst_plan
+from ..text import plan as text_plan
 from ..text.choose import codec_of
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
@@ -48,7 +48,7 @@ def limits_of(tasks: Sequence[ColumnTask], others_nbytes: int) -> list[int] | No
     nbytes, limits = others_nbytes, list[int]()
     for task in tasks:
         limit = task.strings.chars_limit if task.strings.rows else 0
-        if limit is None or fsst_plan.segment_count(limit) > 1:
+        if limit is None or text_plan.segment_count(limit) > 1:
             return None
         nbytes += limit + 4 * task.strings.rows
         limits.append(limit)
@@ -83,7 +83,7 @@ class Short:
         self._lane, self._outbox, self._others_nbytes = lane, outbox, others_nbytes
         self._candidates = [column for column in self.columns if column.task.may_have]
         self._samples: cuda_choose.Samples | None = None
-        self._fsst: Steps | None = None  # has begun
+        self._plain: Steps | None = None  # has begun
         self._searches: list[cuda_find.Numbered] = []
         self._of: list[DictColumn] = []  # whose searches they are
         self._numbers: Any = ()  # what is downloaded of them
@@ -98,15 +98,15 @@ class Short:
             if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
                 self._begin()
             yield
-            if self._fsst is not None and not any(column.most for column in self.columns):
-                return (yield from together(self._fsst))[0]
-            if self._fsst is not None:  # in vain
-                self._fsst.close()
-                self._fsst = None
+            if self._plain is not None and not any(column.most for column in self.columns):
+                return (yield from together(self._plain))[0]
+            if self._plain is not None:  # in vain
+                self._plain.close()
+                self._plain = None
             return (yield from self._finish())
         except BaseException:
-            if self._fsst is not None:
-                self._fsst.close()
+            if self._plain is not None:
+                self._plain.close()
             self._release()
             raise
 
@@ -116,20 +116,20 @@ class Short:
             one.release()
 
     def _begin(self) -> None:
-        """Start FSST for all columns, as if none had a dictionary."""
-        self._fsst = text.steps([codec_of()], plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
-        next(self._fsst)
+        """Start all columns as text, as if none had a dictionary."""
+        self._plain = text.steps([codec_of()], plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
+        next(self._plain)
 
     def tasks(self) -> Sequence[fixed.StreamTask]:
         """Codes and validity of columns that are expected to have a dictionary."""
         assert self._samples is not None
         for column, found in zip(self._candidates, self._samples.found(), strict=True):
             column.take([found])
-        if self._fsst is None:
+        if self._plain is None:
             if any(column.most for column in self.columns):
                 return self._search()
             self._begin()
-        return ()  # long rows that repeat are searched when FSST has let go of its memory
+        return ()  # long rows that repeat are searched when text has let go of its memory
 
     def _search(self) -> Sequence[fixed.StreamTask]:
         """Find the values of columns, and number the codes of those of which it is known how many bytes they have."""

@@ -1,4 +1,4 @@
-"""The layout of an FSST segment's bytes (docs/format.md, sections 2-4).
+"""The layout of a segment's bytes (docs/format.md, sections 2-4).
 
 Shared by every codec side: host arrays and device buffers have the same bytes, so moving a segment is two copies.
 """
