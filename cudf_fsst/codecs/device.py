@@ -13,20 +13,19 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
-from .contract import TextCodec
 from .device_read import read, receive, take
 from .device_strings import accept, match, validity
 from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
 from .dict.part import DictPart
-from .node import Node, Parts, is_signed, of_parts, of_validity
+from .node import Node, Parts, is_signed, of_validity
 from .part import Part
-from .registry import of_text, string_names, texts
+from .registry import string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
-from .text.cuda_task import TextTask, chars_of, takes_all
+from .text.cuda_task import chars_of, takes_all
 from .text.segment import Segment
 from .values import cuda as fixed
 from .values import cuda_read as fixed_read
@@ -74,11 +73,9 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]  # for whoever names the column
             raise
-    # A codec of text that the user names takes its columns by itself; at level max the smallest of all is looked for.
-    first, of_text = texts()[0], {i: task.texts for i, task in enumerate(strings)}
-    named = {i: codecs[0] for i, codecs in of_text.items() if len(codecs) == 1 and codecs[0].NAME != first.NAME}
-    compared = {i: strings[i] for i, codecs in of_text.items() if len(codecs) > 1}
-    asked = [task for i, task in enumerate(strings) if i not in named and i not in compared]
+    # Columns that other codecs of text than the first one may take are compressed by themselves.
+    apart = {i: task for i, task in enumerate(strings) if task.texts != texts()[:1]}
+    asked = [task for i, task in enumerate(strings) if i not in apart]
     others = sum(task.source.rows * task.source.itemsize for task in values)
     limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
     # Without values there are no launches to share: where all is expected to be text, it carries the samples along.
@@ -91,40 +88,25 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
     else:
         found, plain, streams = _compress_long(asked, values, others, lane, outbox)
     rest = dictionary.nodes(found, iter(plain))
-    apart = _compress_named({i: (codec, strings[i]) for i, codec in named.items()}, lane, outbox)
-    apart |= _compress_smallest(compared, others, lane, outbox)
-    every = (apart[i] if i in apart else next(rest) for i in range(len(strings)))
+    nodes = _compress_apart(apart, others, lane, outbox)
+    every = (nodes[i] if i in nodes else next(rest) for i in range(len(strings)))
     made = iter(streams)
     return [_build(one.column, made, every) for one in columns]
 
 
-def _compress_named(
-    tasks: Mapping[int, tuple[TextCodec, ColumnTask]], lane: Lane, outbox: Outbox | None
-) -> dict[int, Node]:
-    """Columns of strings by the codecs of text that are named for them, those of one codec together."""
+def _compress_apart(tasks: Mapping[int, ColumnTask], others: int, lane: Lane, outbox: Outbox | None) -> dict[int, Node]:
+    """Columns of strings, those for which the same codecs compete together; a scope may have a dictionary."""
     made: dict[int, Node] = {}
-    for name in dict.fromkeys(codec.NAME for codec, _ in tasks.values()):
-        own = {i: task for i, (codec, task) in tasks.items() if name == codec.NAME}
-        wanted = [TextTask(task.strings, **task.options) for task in own.values()]
-        (found,) = waits.run(lane, text.steps([of_text(name)], wanted, lane=lane, outbox=outbox))
-        for (i, task), segments in zip(own.items(), found, strict=True):
-            made[i] = of_parts(task.column.type, segments)
+    for codecs in dict.fromkeys(task.texts for task in tasks.values()):
+        own = {i: task for i, task in tasks.items() if task.texts == codecs}
+        wanted = list(own.values())
+        (chars,) = waits.run(lane, chars_of([task.strings for task in wanted], lane))
+        (columns,) = waits.run(lane, dictionary.choose(wanted, chars, lane))
+        waits.run(lane, dictionary.dictionaries(columns, lane=lane, outbox=outbox, others_nbytes=others))
+        plain = dictionary.plain_tasks(columns)
+        (segments,) = waits.run(lane, text.steps(codecs, plain, lane=lane, outbox=outbox)) if plain else ((),)
+        made |= zip(own, dictionary.nodes(columns, iter(segments)), strict=True)
     return made
-
-
-def _compress_smallest(
-    tasks: Mapping[int, ColumnTask], others: int, lane: Lane, outbox: Outbox | None
-) -> dict[int, Node]:
-    """Columns of strings, each scope by a dictionary or by the codec of text that is expected to be smallest."""
-    if not tasks:
-        return {}
-    wanted = list(tasks.values())
-    (chars,) = waits.run(lane, chars_of([task.strings for task in wanted], lane))
-    (columns,) = waits.run(lane, dictionary.choose(wanted, chars, lane))
-    waits.run(lane, dictionary.dictionaries(columns, lane=lane, outbox=outbox, others_nbytes=others))
-    plain = dictionary.plain_tasks(columns)
-    (segments,) = waits.run(lane, text.steps(wanted[0].texts, plain, lane=lane, outbox=outbox)) if plain else ((),)
-    return dict(zip(tasks, dictionary.nodes(columns, iter(segments)), strict=True))
 
 
 def _compress_long(
