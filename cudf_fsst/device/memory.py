@@ -221,12 +221,22 @@ class Lane:
         self.stream.synchronize()
 
     def launch(
-        self, kernel: Any, grid: int | tuple[int, ...], block: int, args: tuple[Any, ...], shared: int = 0
+        self,
+        kernel: Any,
+        grid: int | tuple[int, ...],
+        block: int,
+        args: tuple[Any, ...],
+        shared: int = 0,
+        *,
+        together: bool = False,
     ) -> None:
-        """Launch a `kernels.Kernel` on this stream; a grid of no blocks is no launch."""
+        """Launch a `kernels.Kernel` on this stream; a grid of no blocks is no launch.
+
+        `together`: its blocks wait for each other, so the GPU has to run all of them at the same time.
+        """
         grid = (grid,) if isinstance(grid, int) else grid
         if 0 not in grid:
-            kernel.run(grid, (block,), args, shared, self.stream)
+            kernel.run(grid, (block,), args, shared, self.stream, together)
 
 
 # Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.

@@ -250,7 +250,13 @@ class _Kernel:
         return self
 
     def run(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared_mem: int, stream: _Stream
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: tuple[Any, ...],
+        shared_mem: int,
+        stream: _Stream,
+        enable_cooperative_groups: bool = False,
     ) -> None:
         asked = max(self.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
         assert shared_mem <= asked, f"{self.name}: {shared_mem} bytes of shared memory without asking"
@@ -260,7 +266,8 @@ class _Kernel:
         if self.name in trained.KERNELS and trained.on_host():
             stream.enqueue(partial(trained.train, self._device.emulator, self.name, grid[0], args))
         else:
-            stream.enqueue(partial(self._module.launch, self.name, grid, block, args, shared_mem=shared_mem))
+            how = {"shared_mem": shared_mem, "together": enable_cooperative_groups}
+            stream.enqueue(partial(self._module.launch, self.name, grid, block, args, **how))
 
 
 class FakeDevice:

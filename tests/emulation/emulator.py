@@ -67,6 +67,7 @@ class Module:
         arguments: Sequence[Any],
         *,
         shared_mem: int = 0,
+        together: bool = False,
         schedule: str | None = None,
         seed: int | None = None,
     ) -> None:
@@ -78,6 +79,8 @@ class Module:
             `numpy.ndarray` (C-contiguous): becomes a buffer of exactly its size for this launch and holds the
             results afterwards; `Buffer`; None (a null pointer); or a numpy scalar of the parameter's size.
             Addresses inside structures are those of a `Buffer`. An `array.array` of words is an array.
+        together
+            Whether all blocks run at the same time (a cooperative launch), else one after another.
         schedule, seed
             One of `SCHEDULES`; default: the emulator's.
 
@@ -108,7 +111,7 @@ class Module:
                     raise TypeError(f"not an array, a Buffer or a numpy scalar: {argument!r}")
             header = [
                 *("launch", self._number, kernel, *_three(grid), *_three(block), shared_mem),
-                *(SCHEDULES.index(schedule or emulator.schedule), emulator.seed if seed is None else seed, len(packed)),
+                *(SCHEDULES.index(schedule or emulator.schedule), emulator.seed if seed is None else seed, int(together), len(packed)),
             ]
             emulator.command(" ".join(map(str, header)), b"".join(packed))
             for array, buffer in buffers.values():

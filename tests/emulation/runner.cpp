@@ -130,14 +130,14 @@ std::string check(const cuda_shim::Launch& launch, const std::vector<std::vector
 }
 
 void launch(const std::string& line) {
-  unsigned module, count;
+  unsigned module, count, together;
   char name[256];
   dim3 grid, block;
   size_t shared;
   int schedule;
   unsigned long long seed;
-  if (sscanf(line.c_str(), "launch %u %255s %u %u %u %u %u %u %zu %d %llu %u", &module, name, &grid.x, &grid.y, &grid.z,
-             &block.x, &block.y, &block.z, &shared, &schedule, &seed, &count) != 12) {
+  if (sscanf(line.c_str(), "launch %u %255s %u %u %u %u %u %u %zu %d %llu %u %u", &module, name, &grid.x, &grid.y,
+             &grid.z, &block.x, &block.y, &block.z, &shared, &schedule, &seed, &together, &count) != 13) {
     protocol_error(line);
   }
   std::vector<std::vector<unsigned char>> arguments(count);
@@ -158,8 +158,8 @@ void launch(const std::string& line) {
   if (kernel == nullptr) return answer("error no kernel %s in this module", name);
   std::vector<const unsigned char*> pointers;
   for (const auto& argument : arguments) pointers.push_back(argument.data());
-  const cuda_shim::Launch description = {kernel, grid,           block, shared, (cuda_shim::Schedule)schedule,
-                                         seed,   pointers.data()};
+  const cuda_shim::Launch description = {kernel, grid,          block,          shared, (cuda_shim::Schedule)schedule,
+                                         seed,   together != 0, pointers.data()};
   const std::string wrong = check(description, arguments, kinds);
   if (!wrong.empty()) return answer("error %s", wrong.c_str());
   cuda_shim::run(description);

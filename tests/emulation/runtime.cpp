@@ -1,6 +1,6 @@
 // One CUDA grid on one host thread: a CUDA thread is a fiber, which runs until it waits for others or ends.
 //
-// Blocks run one after another, those of a cluster side by side. Fibers (stack and saved registers) are made once and run a thread
+// Blocks run one after another, those of a cluster side by side, and all of a cooperative launch. Fibers (stack and saved registers) are made once and run a thread
 // of every block, or of every cluster.
 // A thread that waits leaves a note of what it waits for; whoever arrives last (or ends, and so stops being waited
 // for) releases the group. When nobody can run and somebody waits, the kernel has a deadlock: we say who waits where.
@@ -478,8 +478,8 @@ bool run_some(const std::vector<unsigned>& turns, unsigned begin, unsigned end) 
   return progress;
 }
 
-/// Run a block, or a cluster of them, the first of which has this index.
-void run_cluster(uint3 index) {
+/// Run a block, or a cluster of them, the first of which has this number.
+void run_cluster(unsigned number) {
   static std::vector<unsigned> turns;
   const unsigned threads = machine.threads * (unsigned)machine.blocks.size();
   ++machine.block_serial;
@@ -487,8 +487,9 @@ void run_cluster(uint3 index) {
   machine.in_cluster_barrier = 0;
   for (unsigned i = 0; i < threads; ++i) machine.thread(i).state = State::ready;
   for (Block& block : machine.blocks) {
-    block.index = index;
-    ++index.x;
+    const dim3 grid = machine.launch->grid;
+    block.index = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
+    ++number;
     block.live = machine.threads;
     block.in_barrier = 0;
     fill_with_garbage(block.shared_memory, machine.launch->shared_memory, machine.next_random());
@@ -648,7 +649,8 @@ void run(const Launch& launch) {
   machine.threads = launch.block.x * launch.block.y * launch.block.z;
   blockDim = launch.block;
   gridDim = launch.grid;
-  const unsigned cluster = launch.kernel->cluster, threads = machine.threads * cluster;
+  const unsigned all = launch.grid.x * launch.grid.y * launch.grid.z;
+  const unsigned cluster = launch.together ? all : launch.kernel->cluster, threads = machine.threads * cluster;
   while (machine.fibers.size() < threads) machine.fibers.push_back(new_fiber(machine.fibers.size()));
   for (unsigned i = 0; i < threads; ++i) {
     const unsigned own = i % machine.threads;
@@ -666,11 +668,10 @@ void run(const Launch& launch) {
   }
 
   std::vector<unsigned> clusters;
-  const unsigned columns = launch.grid.x / cluster;
-  order(clusters, columns * launch.grid.y * launch.grid.z);
+  order(clusters, all / cluster);
   const OneStack one_stack;
   for (unsigned one : clusters) {
-    run_cluster({one % columns * cluster, one / columns % launch.grid.y, one / columns / launch.grid.y});
+    run_cluster(one * cluster);
   }
 
   for (Block& block : machine.blocks) {

@@ -17,6 +17,7 @@ struct Launch {
   size_t shared_memory;
   Schedule schedule;
   unsigned long long seed;  // of the random schedule and of the garbage in unwritten memory
+  bool together;            // whether all blocks run at the same time
   const unsigned char* const* arguments;
 };
 

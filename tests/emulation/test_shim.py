@@ -115,6 +115,13 @@ def test_clusters(toys: Module, schedule: str, rng: np.random.Generator) -> None
     np.testing.assert_array_equal(sums, np.broadcast_to(swapped, sums.shape))
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_blocks_that_wait_for_each_other(toys: Module, schedule: str) -> None:
+    seen = np.zeros(6, np.uint32)
+    toys.launch("blocks_together", (3, 2), 40, [np.zeros(1, np.uint32), seen], together=True, schedule=schedule)
+    assert (seen == 6).all()
+
+
 def test_unwritten_memory_is_garbage(emulator: Emulator) -> None:
     assert np.unique(emulator.buffer(1000).read()).size > 100
 

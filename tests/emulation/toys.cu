@@ -105,6 +105,16 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64) clust
   sums[i] = own[65 + threadIdx.x];
 }
 
+// Every block waits for all others: their number, by the number of the block.
+extern "C" __global__ void blocks_together(u32* arrived, u32* seen) {
+  if (threadIdx.x == 0) {
+    atomicAdd(arrived, 1);
+    while (*(volatile u32*)arrived < gridDim.x * gridDim.y) __nanosleep(20);
+  }
+  __syncthreads();
+  if (threadIdx.x == 1) seen[blockIdx.y * gridDim.x + blockIdx.x] = *arrived;
+}
+
 // The first warp waits, all of its lanes together, for what the second one writes.
 extern "C" __global__ void wait_for_another_warp(u32* out) {
   volatile u32* flag = out;
