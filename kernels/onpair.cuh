@@ -39,24 +39,26 @@ struct OnpairTable {
   }
 };
 
-// What the encoder finds symbols in: prefixes of symbols, by a hash. Followed by 2 * codes buckets of two entries, then by the longest
-// symbol that begins each of their prefixes (u16: code | (length - 1) << 12), then by the symbols of all codes.
+// What the encoder finds symbols in: prefixes of symbols, by a hash. Followed by buckets of two entries, then by the longest symbol that
+// begins each of their prefixes (u16: code | (length - 1) << 12), then by the symbols of all codes.
 //
-// An entry: 19 bits of the hash, a bit that says (of the first entry) that others had no room in the bucket and lie behind it, and 12 bits of a
-// code whose symbol begins with the prefix.
+// An entry: 18 bits of the hash, a bit that says (of the first entry) that others had no room in the bucket and lie behind it, a bit that is
+// set in second entries, and 12 bits of a code whose symbol begins with the prefix.
 struct OnpairLookup {
   u32 bits;
-  u32 shift;   // of a hash, to its bucket
-  u32 mask;    // buckets less one
+  u32 count;  // buckets, an even number
+  u32 unused;
   u32 nbytes;  // of all of it, a multiple of 16
 
   __device__ __forceinline__ u32 codes() const { return 1u << bits; }
   __device__ __forceinline__ const uint2* buckets() const { return reinterpret_cast<const uint2*>(this + 1); }
-  __device__ __forceinline__ const u16* longest() const {
-    return reinterpret_cast<const u16*>(buckets() + 2 * codes());
-  }
+  __device__ __forceinline__ const u16* longest() const { return reinterpret_cast<const u16*>(buckets() + count); }
   // Bytes 1 to 15 of a symbol, then byte 0: as a window has them.
   __device__ __forceinline__ const uint4* symbols() const {
-    return reinterpret_cast<const uint4*>(longest() + 4 * codes());
+    return reinterpret_cast<const uint4*>(longest() + 2 * count);
   }
 };
+
+#define ENTRY_HASH 14  // bits below those of the hash
+#define ENTRY_MORE (1u << 13)
+#define ENTRY_SECOND (1u << 12)

@@ -11,8 +11,15 @@
 // or 15? with one more, or one less? Each answer is a look-up of a hash in a bucket of two entries. The hash of 5, 9 and 13 bytes is that
 // of 4 bytes fewer and a product. Every symbol has entries for those of its prefixes that the bisection meets on the way to it, so a missing
 // entry is a certain no. A found one may be another string's with the same bits of a hash. So the last one that was found is compared
-// with a symbol that begins with that prefix; if it is another string (once in some 100,000) the lane looks for all lengths, the longest
+// with a symbol that begins with that prefix; if it is another string (once in some 50,000) the lane looks for all lengths, the longest
 // first, and compares each.
+//
+// It is short of instructions: some 215 for a symbol of each lane. So whatever a lane may do
+// without a branch, it does. Of a warp's lanes, the one with the most symbols has a sixth more than the average.
+//
+// Measured on one H200, whole calls with a given table: l_comment SF 10 5.2 ms, 1 GB of prose 5.2. Two that lost:
+// - 22 warps, so that text_compact has registers beside it: 5.1 and 6.1 ms. (24 warps: 5.5 and 5.8.)
+// - a third fewer buckets, so that one in twenty runs over instead of one in seventy: 5.3 and 5.7 ms.
 #include "onpair.cuh"
 #include "text_compress.cuh"
 
@@ -31,29 +38,69 @@ struct Window {
   u32 words[4];
 };
 
+// A lookup, as symbols are looked up in it. In shared memory by addresses of 32 bits, which the compiler would find again for every symbol.
+struct LookupParts {
+  u32 count;  // buckets
+#if STAGED && defined(__CUDA_ARCH__)
+  u32 buckets_at, longest_at, symbols_at;
+
+  __device__ __forceinline__ explicit LookupParts(const OnpairLookup* lookup) {
+    const u32 at = u32(__cvta_generic_to_shared(lookup->buckets()));
+    count = lookup->count;
+    buckets_at = keep_in_register(at), longest_at = keep_in_register(at + 8 * count);
+    symbols_at = keep_in_register(at + 12 * count);
+  }
+  __device__ __forceinline__ uint2 bucket(u32 number) const {
+    uint2 found;
+    asm("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(found.x), "=r"(found.y) : "r"(buckets_at + 8 * number));
+    return found;
+  }
+  __device__ __forceinline__ u32 longest(u32 entry) const {
+    u16 found;
+    asm("ld.shared.u16 %0, [%1];" : "=h"(found) : "r"(longest_at + 2 * entry));
+    return found;
+  }
+  __device__ __forceinline__ uint4 symbol(u32 code) const {
+    uint4 found;
+    asm("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+        : "r"(symbols_at + 16 * code));
+    return found;
+  }
+#else
+  const OnpairLookup* lookup;
+
+  __device__ __forceinline__ explicit LookupParts(const OnpairLookup* lookup) : count(lookup->count), lookup(lookup) {}
+  __device__ __forceinline__ uint2 bucket(u32 number) const { return lookup->buckets()[number]; }
+  __device__ __forceinline__ u32 longest(u32 entry) const { return lookup->longest()[entry]; }
+  __device__ __forceinline__ uint4 symbol(u32 code) const { return lookup->symbols()[code]; }
+#endif
+};
+
 // What was found last.
 struct Match {
-  u32 slot;    // entry
-  u32 entry;   // its bits
+  u32 bucket;
+  u32 entry;   // bits below the hash
   u32 length;  // of its prefix; 1: none
 };
 
 // Looks for a prefix of `length` bytes, of which the tile has `left`.
-__device__ __forceinline__ bool probe(const uint2* buckets, u32 shift, u32 mask, u32 hash, u32 length, u32 left,
-                                      Match& found) {
-  if (length > left) return false;
-  const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << 13;
-  for (u32 at = mixed >> shift;; at = (at + 1) & mask) {
-    const uint2 bucket = buckets[at];
-    const bool one = (bucket.x ^ wanted) < (1u << 13), two = (bucket.y ^ wanted) < (1u << 13);
-    if (one || two) {
-      found.slot = 2 * at + (one ? 0 : 1);
-      found.entry = one ? bucket.x : bucket.y;
-      found.length = length;
-      return true;
-    }
-    if ((bucket.x & (1u << 12)) == 0) return false;
+__device__ __forceinline__ bool probe(const LookupParts& in, u32 hash, u32 length, u32 left, Match& found) {
+  const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH;
+  u32 at = __umulhi(mixed, in.count);
+  uint2 bucket = in.bucket(at);
+  u32 entry = min(bucket.x ^ wanted, bucket.y ^ wanted);
+  // Others lie behind few buckets.
+  while (entry >= 1u << ENTRY_HASH && (bucket.x & ENTRY_MORE) != 0) {
+    at = at + 1 == in.count ? 0 : at + 1;
+    bucket = in.bucket(at);
+    entry = min(bucket.x ^ wanted, bucket.y ^ wanted);
   }
+  const bool holds = entry < 1u << ENTRY_HASH && length <= left;
+  found.bucket = holds ? at : found.bucket;
+  found.entry = holds ? entry : found.entry;
+  found.length = holds ? length : found.length;
+  return holds;
 }
 
 // Whether the window begins with the first `length` bytes of a symbol.
@@ -70,9 +117,7 @@ __device__ __forceinline__ bool begins(const uint4& symbol, const Window& w, u32
 __device__ __noinline__ u32 find_by_length(const OnpairLookup* lookup, u32 first, u32 word_0, u32 word_1, u32 word_2,
                                            u32 word_3, u32 left) {
   const Window w = {first, {word_0, word_1, word_2, word_3}};
-  const uint2* const buckets = lookup->buckets();
-  const uint4* const symbols = lookup->symbols();
-  const u32 shift = lookup->shift, mask = lookup->mask;
+  const LookupParts in(lookup);
   constexpr u32 multipliers[4] = {HASH_1, HASH_2, HASH_3, HASH_4};
   for (u32 length = min(left, 16u); length > 1; --length) {
     u32 hash = w.first * HASH_0;
@@ -81,61 +126,85 @@ __device__ __noinline__ u32 find_by_length(const OnpairLookup* lookup, u32 first
       const u32 bytes = length > 4 * i + 1 ? min(length - 1 - 4 * i, 4u) : 0;
       hash += (bytes == 0 ? 0 : w.words[i] & (~0u >> (32 - 8 * bytes))) * multipliers[i];
     }
-    const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << 13;
-    for (u32 at = mixed >> shift;; at = (at + 1) & mask) {
-      const uint2 bucket = buckets[at];
+    const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH;
+    for (u32 at = __umulhi(mixed, in.count);; at = at + 1 == in.count ? 0 : at + 1) {
+      const uint2 bucket = in.bucket(at);
       for (u32 i = 0; i < 2; ++i) {
-        const u32 entry = i == 0 ? bucket.x : bucket.y;
-        const u32 longest = lookup->longest()[2 * at + i];
-        if ((entry ^ wanted) < (1u << 13) && (longest >> 12) + 1 == length && begins(symbols[entry & 4095], w, length))
+        const u32 entry = (i == 0 ? bucket.x : bucket.y) ^ wanted, longest = in.longest(2 * at + i);
+        if (entry < 1u << ENTRY_HASH && (longest >> 12) + 1 == length && begins(in.symbol(entry & 4095), w, length))
           return longest;
       }
-      if ((bucket.x & (1u << 12)) == 0) break;
+      if ((bucket.x & ENTRY_MORE) == 0) break;
     }
   }
   return w.first;
 }
 
 // The longest symbol that begins a window; code | (length - 1) << 12.
-__device__ __forceinline__ u32 find_by_bisection(const OnpairLookup* lookup, const Window& w, u32 left, u32 shift,
-                                                 u32 mask) {
-  const uint2* const buckets = lookup->buckets();
+__device__ __forceinline__ u32 find_by_bisection(const OnpairLookup* lookup, const LookupParts& in, const Window& w,
+                                                 u32 left) {
   Match found = {0, 0, 1};
   const u32 h0 = w.first * HASH_0, h1 = h0 + w.words[0] * HASH_1, h2 = h1 + w.words[1] * HASH_2,
             h3 = h2 + w.words[2] * HASH_3;
-  const bool nine = probe(buckets, shift, mask, h2, 9, left, found);
-  const bool four = probe(buckets, shift, mask, nine ? h3 : h1, nine ? 13 : 5, left, found);
+  const bool nine = probe(in, h2, 9, left, found);
+  const bool four = probe(in, nine ? h3 : h1, nine ? 13 : 5, left, found);
   const u32 base = nine ? (four ? h3 : h2) : (four ? h1 : h0);
   const u32 word = nine ? (four ? w.words[3] : w.words[2]) : (four ? w.words[1] : w.words[0]);
   const u32 multiplier = nine ? (four ? HASH_4 : HASH_3) : (four ? HASH_2 : HASH_1);
   const u32 before = nine ? (four ? 13 : 9) : (four ? 5 : 1);
-  const bool two = probe(buckets, shift, mask, base + (word & 0xffff) * multiplier, before + 2, left, found);
-  probe(buckets, shift, mask, base + (word & (two ? 0xffffff : 0xff)) * multiplier, before + (two ? 3 : 1), left,
-        found);
+  const bool two = probe(in, base + (word & 0xffff) * multiplier, before + 2, left, found);
+  probe(in, base + (word & (two ? 0xffffff : 0xff)) * multiplier, before + (two ? 3 : 1), left, found);
   if (found.length == 1) return w.first;
-  const u32 longest = lookup->longest()[found.slot];
-  if (begins(lookup->symbols()[found.entry & 4095], w, found.length)) return longest;
+  const u32 longest = in.longest(2 * found.bucket + (found.entry / ENTRY_SECOND & 1));
+  const uint4 symbol = in.symbol(found.entry & 4095);
+  if (begins(symbol, w, found.length)) return longest;
   return find_by_length(lookup, w.first, w.words[0], w.words[1], w.words[2], w.words[3], left);
 }
 
-// The 16 bytes at an address that is a multiple of 16, 0 where they are outside [begin, end).
-__device__ __forceinline__ uint4 load_chunk(u64 address, u64 begin, u64 end) {
-  if (address >= begin && address + 16 <= end) return __ldg(reinterpret_cast<const uint4*>(address));
-  return make_uint4(load_word(address, begin, end), load_word(address + 4, begin, end),
-                    load_word(address + 8, begin, end), load_word(address + 12, begin, end));
+// Where the characters of a wave's segment begin and end. Read again for every piece: while symbols are looked up there are no registers for it.
+struct Segment {
+  u64 begin, end;
+
+  __device__ __forceinline__ explicit Segment(const volatile WaveView& wave) {
+    const u64 first_char = *reinterpret_cast<const volatile u64*>(wave.first_char);
+    const volatile u64* const bounds = reinterpret_cast<const volatile u64*>(wave.bounds);
+    begin = first_char + bounds[0], end = first_char + bounds[1];
+  }
+};
+
+// The 16 bytes at an address that is a multiple of 16, 0 where they are not the segment's.
+__device__ __noinline__ uint4 load_edge(const WaveView* wave, u64 address) {
+  const Segment of(*wave);
+  return make_uint4(load_word(address, of.begin, of.end), load_word(address + 4, of.begin, of.end),
+                    load_word(address + 8, of.begin, of.end), load_word(address + 12, of.begin, of.end));
+}
+
+// Loads a chunk where `wanted`, into the registers of `chunk`: else the compiler has it loaded elsewhere, and waits for it to copy it.
+__device__ __forceinline__ void load_in_place(bool wanted, u64 address, uint4& chunk) {
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+      : "+r"(chunk.x), "+r"(chunk.y), "+r"(chunk.z), "+r"(chunk.w)
+      : "l"(address), "r"(u32(wanted)));
+#else
+  if (wanted) chunk = load<uint4>(address);
+#endif
 }
 
 // Encodes the `n` characters at `text` to the lane's row, and the first half of a tile's size to `before` if they are more; returns the bytes of
-// codes, or n if the tile is to be stored raw.
-__device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row, u32* before, bool& divided, u64 text,
-                                           u32 n, u64 begin, u64 end) {
-  const u32 bits = lookup->bits, shift = lookup->shift, mask = lookup->mask;
+// codes, or n if the tile is to be stored raw. `inner`: all that it reads is the segment's. (What chooses between two ways of
+// loading has to wait for what is loaded.)
+template <bool inner>
+__device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, const LookupParts& in, u32* row, u32* before,
+                                           bool& divided, u64 text, u32 n, const WaveView* wave) {
+  auto load_chunk = [&](u64 address) { return inner ? load<uint4>(address) : load_edge(wave, address); };
+  const u32 bits = lookup->bits;
   u64 chunk = text & ~15ull;
-  uint4 a = load_chunk(chunk, begin, end), b = load_chunk(chunk + 16, begin, end),
-        c = load_chunk(chunk + 32, begin, end);
+  uint4 a = load_chunk(chunk), b = load_chunk(chunk + 16), c = load_chunk(chunk + 32);
   chunk += 48;
-  u32 at = u32(text & 15), left = n, pending = 0, fill = 0, count = 0;
-  u32* out = row;
+  u32 at = u32(text & 15), left = n, pending = 0, fill = 0, words = 0;
   while (left > 0) {
     Window w;
     {
@@ -150,34 +219,36 @@ __device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, u32* row,
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) w.words[i] = __funnelshift_rc(y[i], y[i + 1], by + 8);
     }
-    const u32 found = find_by_bisection(lookup, w, left, shift, mask);
+    const u32 found = find_by_bisection(lookup, in, w, left);
     const u32 length = (found >> 12) + 1, code = found & 4095;
     at += length;
     left -= length;
-    if (at >= 16) {
+    const bool passed = at >= 16;
+    if (passed) {
       a = b, b = c;
-      c = load_chunk(chunk, begin, end);
-      chunk += 16;
-      at -= 16;
+      if (!inner) c = load_edge(wave, chunk);
     }
+    if (inner) load_in_place(passed, chunk, c);
+    chunk += passed ? 16 : 0;
+    at &= 15;
     pending |= code << fill;
-    fill += bits;
-    ++count;
-    if (fill >= 32) {
-      if (4 * u32(out - row) + (divided ? HALF : 0) + 4 >= n) return n;  // codes fill all that the tile has
-      *out++ = pending;
-      if (out == row + HALF / 4) {
+    const u32 filled = fill + bits;
+    if (filled >= 32) {
+      row[words++] = pending;
+      pending = code >> (32 - fill);
+    }
+    fill = filled & 31;
+    if (words == HALF / 4) {
+      // The codes fill half of the tile, or all that it has.
+      if (divided || n <= HALF) return n;
 #pragma unroll 1
-        for (u32 i = 0; i < HALF / 4; ++i) before[i] = row[i];
-        divided = true;
-        out = row;
-      }
-      fill -= 32;
-      pending = fill == 0 ? 0 : code >> (bits - fill);
+      for (u32 i = 0; i < HALF / 4; ++i) before[i] = row[i];
+      divided = true;
+      words = 0;
     }
   }
-  if (fill > 0) *out = pending;  // a row has a word more than a tile
-  return min((count * bits + 7) / 8, n);
+  if (fill > 0) row[words] = pending;  // a row has a word more than half a tile
+  return min(4 * words + (divided ? HALF : 0) + (fill + 7) / 8, n);
 }
 
 // A word of a lane's codes: `before` has the first half of a tile's size, if it is `divided`.
@@ -206,18 +277,79 @@ __device__ __forceinline__ u32 row_word(const u32* row, const u32* before, bool 
   return behind < 4 ? word & ((1u << (8 * max(behind, 0))) - 1) : word;
 }
 
+// Writes the codes of a piece's tiles back to back: so many lanes a tile, 16 where all lie in rows. A tile but the segment's last has at
+// least 10 bytes of codes, so a word has bytes of two tiles at most. The first of them writes it.
+template <u32 lanes>
+__device__ __forceinline__ void write_codes(const u32* rows, u32* slot, u32 in_halves, u32 start, u32 length) {
+#pragma unroll 1
+  for (u32 first = 0; first < 32; first += 32 / lanes) {
+    const u32 t = first + lane_id() / lanes, after = min(t + 1, 31u);
+    const u32 start_t = __shfl_sync(ALL_LANES, start, t), of_t = __shfl_sync(ALL_LANES, length, t);
+    const u32 of_next = __shfl_sync(ALL_LANES, length, after);
+    const u32 skip = start_t & 3, bytes = skip + of_t, words = of_t == 0 ? 0 : (bytes + 3) / 4;
+    const u32 most = lanes == 32 ? words : max(words, __shfl_xor_sync(ALL_LANES, words, 16));
+    auto word = [&](u32 of, u32 i) {
+      const u32* const row = rows + of * ROW_WORDS;
+      return lanes == 32 ? word_of(row, slot + TILE / 4 * of, (in_halves >> of & 1) != 0, i) : row[i];
+    };
+#pragma unroll 1
+    for (u32 base = 0; base < most; base += lanes) {
+      const u32 i = base + lane_id() % lanes;
+      u32 value = 0;
+      if (i < words) {
+        value = __funnelshift_l(i == 0 ? 0 : word(t, i - 1), word(t, i), 8 * skip);
+        const u32 bits = 8 * (bytes - 4 * i);
+        if (bits < 32) {
+          value &= (1u << bits) - 1;
+          if (t < 31 && of_next != 0) value |= word(t + 1, 0) << bits;
+        }
+      }
+      __syncwarp();  // what lanes read may lie where others write
+      if (i < words && (i > 0 || skip == 0)) slot[start_t / 4 + i] = value;
+    }
+  }
+}
+
+// The same where some tiles are stored raw: a word of the piece a lane.
+__device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 in_halves, u64 text, u32 start, u32 length,
+                                            u32 n) {
+  const u32 total = __shfl_sync(ALL_LANES, start + length, 31);
+  for (u32 base = 0; 4 * base < total; base += 32) {
+    const u32 word = base + lane_id(), byte = min(4 * word, total - 1);
+    u32 t = 0;
+#pragma unroll
+    for (u32 step = 16; step > 0; step /= 2)
+      if (__shfl_sync(ALL_LANES, start, t + step) <= byte) t += step;
+    // Tiles behind the last begin where the piece ends, and are not found.
+    const u32 of_t = __shfl_sync(ALL_LANES, length, t), n_t = __shfl_sync(ALL_LANES, n, t);
+    const u32 start_t = __shfl_sync(ALL_LANES, start, t);
+    const u32 after = min(t + 1, 31u);
+    const u32 of_next = __shfl_sync(ALL_LANES, length, after), n_next = __shfl_sync(ALL_LANES, n, after);
+    u32 value = 0;
+    if (4 * word < total) {
+      const u64 text_t = text + t * TILE;
+      value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, (in_halves >> t & 1) != 0, text_t, of_t == n_t,
+                       int(4 * word - start_t), of_t);
+      const u32 behind = start_t + of_t;  // where the next tile begins
+      if (behind < 4 * word + 4 && behind < total)
+        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), (in_halves >> (t + 1) & 1) != 0,
+                          text_t + TILE, of_next == n_next, int(4 * word) - int(behind), of_next);
+    }
+    __syncwarp();  // what lanes read may lie where others write
+    if (4 * word < total) slot[word] = value;
+  }
+}
+
 // grid: x any, y = waves; block: a multiple of 32 threads; shared memory: the lookup if STAGED, `lookup_nbytes` at most (else 0), then
 // ROW_WORDS words a thread. Otherwise as fsst_encode_max: WaveView::tables is the address of an OnpairLookup.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const WaveView* waves, u32 lookup_nbytes) {
   DYNAMIC_SHARED(uint4, shared_memory);
   const WaveView& wave = waves[blockIdx.y];
   const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = lane_id();
-  const u64 first_char = *reinterpret_cast<const u64*>(wave.first_char);
-  const u64 begin = first_char + reinterpret_cast<const u64*>(wave.bounds)[0];
-  const u64 end = first_char + reinterpret_cast<const u64*>(wave.bounds)[1];
-  const u64 tile_begin = wave.tile_begin,
-            tile_count = min((end - begin + TILE - 1) / TILE - tile_begin, wave.tile_limit);
-  const u64 pieces = (tile_count + 31) / 32;
+  auto tiles = [&](const Segment& of) {
+    return u32(min((of.end - of.begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit));
+  };
+  const u32 pieces = (tiles(Segment(wave)) + 31) / 32;
   if (blockIdx.x >= pieces) return;
   const OnpairLookup* lookup = reinterpret_cast<const OnpairLookup*>(wave.tables);
   if (STAGED) {
@@ -227,46 +359,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
     lookup = reinterpret_cast<const OnpairLookup*>(shared_memory);
   }
   __syncthreads();
+  const LookupParts in(lookup);
   u32* const row = reinterpret_cast<u32*>(shared_memory) + lookup_nbytes / 4 + threadIdx.x * ROW_WORDS;
   const u32* const rows = row - lane * ROW_WORDS;
 
-  u64 piece = blockIdx.x + u64(gridDim.x) * warp;
+  u32 piece = blockIdx.x + gridDim.x * warp;
   while (piece < pieces) {
-    const u64 in_wave = 32 * piece + lane, tile = tile_begin + in_wave;
-    const u64 text = begin + tile * TILE;
-    const u32 n = in_wave < tile_count ? u32(min(end - text, u64(TILE))) : 0;
-    u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * (32 * TILE));
+    const u32 in_wave = 32 * piece + lane;
+    u64 text;
+    u32 n;
+    bool inner;
+    {
+      const Segment of(wave);
+      text = of.begin + (wave.tile_begin + in_wave) * TILE;
+      n = in_wave < tiles(of) ? u32(min(of.end - text, u64(TILE))) : 0;
+      inner = (text & ~15ull) >= of.begin && text + TILE + 64 <= of.end;
+    }
+    u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * u64(32 * TILE));
+    u32* const before = slot + TILE / 4 * lane;
     bool divided = false;
-    const u32 length = n > 0 ? encode_tile(lookup, row, slot + TILE / 4 * lane, divided, text, n, begin, end) : 0;
+    u32 length = 0;
+    if (__all_sync(ALL_LANES, inner))
+      length = encode_tile<true>(lookup, in, row, before, divided, text, n, &wave);
+    else if (n > 0)
+      length = encode_tile<false>(lookup, in, row, before, divided, text, n, &wave);
     const u32 in_halves = __ballot_sync(ALL_LANES, divided);
-    const u32 inclusive = warp_inclusive_sum(length), total = __shfl_sync(ALL_LANES, inclusive, 31);
+    const u32 inclusive = warp_inclusive_sum(length);
     const u32 start = inclusive - length;
     __syncwarp();
-    // A word of the piece a lane. A tile but the segment's last has at least 10 bytes of codes, so a word has bytes of two tiles at most.
-    for (u32 base = 0; 4 * base < total; base += 32) {
-      const u32 word = base + lane, byte = min(4 * word, total - 1);
-      u32 t = 0;
-#pragma unroll
-      for (u32 step = 16; step > 0; step /= 2)
-        if (__shfl_sync(ALL_LANES, start, t + step) <= byte) t += step;
-      // Tiles behind the last begin where the piece ends, and are not found.
-      const u32 of_t = __shfl_sync(ALL_LANES, length, t), n_t = __shfl_sync(ALL_LANES, n, t);
-      const u32 start_t = __shfl_sync(ALL_LANES, start, t);
-      const u32 after = min(t + 1, 31u);
-      const u32 of_next = __shfl_sync(ALL_LANES, length, after), n_next = __shfl_sync(ALL_LANES, n, after);
-      u32 value = 0;
-      if (4 * word < total) {
-        const u64 text_t = begin + (tile_begin + 32 * piece + t) * TILE;
-        value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, (in_halves >> t & 1) != 0, text_t, of_t == n_t,
-                         int(4 * word - start_t), of_t);
-        const u32 behind = start_t + of_t;  // where the next tile begins
-        if (behind < 4 * word + 4 && behind < total)
-          value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), (in_halves >> (t + 1) & 1) != 0,
-                            text_t + TILE, of_next == n_next, int(4 * word) - int(behind), of_next);
-      }
-      __syncwarp();  // what lanes read may lie where others write
-      if (4 * word < total) slot[word] = value;
-    }
+    if (__any_sync(ALL_LANES, n > 0 && length == n))
+      write_mixed(rows, slot, in_halves, text - lane * TILE, start, length, n);
+    else if (in_halves == 0)
+      write_codes<16>(rows, slot, in_halves, start, length);
+    else
+      write_codes<32>(rows, slot, in_halves, start, length);
     if (lane == 31) {
       reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
       atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
@@ -277,8 +403,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
       else
         reinterpret_cast<u16*>(wave.tile_lengths)[in_wave] = u16(length - 1);
     }
-    u64 taken = 0;
-    if (lane == 0) taken = atomicAdd(reinterpret_cast<u64*>(wave.taken), 1ull);
-    piece = u64(gridDim.x) * warps + __shfl_sync(ALL_LANES, taken, 0);
+    u32 taken = 0;
+    if (lane == 0) taken = u32(atomicAdd(reinterpret_cast<u64*>(wave.taken), 1ull));
+    piece = gridDim.x * warps + __shfl_sync(ALL_LANES, taken, 0);
   }
 }

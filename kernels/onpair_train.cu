@@ -4,17 +4,22 @@
 // matter in which order threads add, nor how the codes of a table in training are numbered; only the last table is put in order.
 //
 //   onpair_sample  chunks of the scope -> sample; the first table: the single bytes; everything that counts is 0
-//   ten rounds of
-//     onpair_count   a thread block a chunk: longest symbols of all places, tokens, what they gain; neighbours
-//     onpair_collect all strings that may be symbols -> a hash table of strings, with the sum of their gains
-//     onpair_filter  those that pay for their place -> a list, and how many have what gain
-//     onpair_select  the best of these -> the next table: a hash table of its symbols, for two bytes the lengths of symbols that begin
-//                    with these, and of every symbol the next shorter one that begins it
-//   onpair_rank    the last table in order, for the host and for the encoder
-//   onpair_index   what the encoder finds symbols in (onpair.cuh)
+//   onpair_train   ten rounds of
+//     count   some threads a chunk: longest symbols of all places, tokens, what they gain; neighbours
+//     collect all strings that may be symbols -> a hash table of strings, with the sum of their gains
+//     filter  those that pay for their place -> a list, and how many have what gain
+//     divide  that list into what is kept, what is not, and some between
+//     select  the best of these -> the next table: a hash table of its symbols, for two bytes the lengths of symbols that begin
+//             with these, and of every symbol the next shorter one that begins it. By one block.
+//   and then
+//     rank    the last table in order, for the host and for the encoder
+//     index   what the encoder finds symbols in (onpair.cuh)
 //
-// What reads a sum sets it back to 0 for the next round. So a launch for that is not needed, and there are as few as there can be: of a
-// small column they take more time than what they do.
+// Work unit of onpair_train: some blocks a scope, which run at the same time (a cooperative launch) and wait for each other behind every
+// step: four or five times a round, one to four microseconds each. With a launch for every step, 1 MB took 1.52 ms instead of 1.16.
+// Two that lost: blocks of 512 threads, two on a multiprocessor (l_comment SF 10 6.9 ms instead of 6.5), and fewer blocks for a small
+// column, for each has then more to do (1.74 ms instead of 1.37 with an eighth of them).
+// What reads a sum sets it back to 0 for the next round.
 //
 // A hash table of strings has 8 bytes a place: what the string is made of (Source), and its gain. Strings are compared as such, so no
 // two that differ are taken for one. A table has a quarter more places than may be put into it.
@@ -27,6 +32,8 @@
 #define CHUNK SAMPLE_CHUNK
 #define BINS 2048
 #define MOST_EDGES 16384
+#define LENGTHS_OF 8192
+#define FINALISTS 512
 
 // A table in training.
 struct Growing {
@@ -41,14 +48,19 @@ struct TrainState {
   u32 chunks, last;   // of the sample, and bytes of the last one
   u32 counts[2];      // codes of the tables
   u32 listed;
+  u32 made, edge;  // strings of the list that are kept, and that are in the bin of the first that has no place
+  u32 arrived;     // blocks, at all barriers up to now
   u32 unused;
-  u32 histogram[BINS];  // of the list, see bin_of
-  u16 parents[MOST_CODES];
+  u32 histogram[BINS];    // of the list, see bin_of
+  u32 found[MOST_CODES];  // of a symbol, see found_symbol
   u16 ranks[MOST_CODES];  // of the last table
   u32 kept[MOST_CODES];   // what the symbols of the next table are made of
   u32 slots[SLOTS];       // of symbols: code + 1, and 16 bits of their hash above
-  u32 lengths_of
-      [32768];  // of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them
+  // Of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them. Then the same of symbols of 4 bytes
+  // and more, by a hash of the first 4, and of 8 bytes and more, by one of the first 8.
+  u32 lengths_of[32768];
+  u32 lengths_of_4[LENGTHS_OF / 2];
+  u32 lengths_of_8[LENGTHS_OF / 2];
   int gains[MOST_CODES];
   u32 edges[MOST_EDGES];  // of the list, numbers of strings in the bin of the first that has no place
 };
@@ -62,6 +74,7 @@ struct TrainView {
   u64 strings;        // address, of a place: source, gain
   u64 keys, sources;  // addresses of the list: by what strings are kept, and what they are made of
   u64 bits;
+  u64 buckets;      // of the lookup
   u64 draw_chunks;  // the most chunks of a sample, whatever the scope; 0: as many as level `default` has
   u64 most_chunks;  // for which there is room
   u64 exported;     // address of a OnpairTrained
@@ -75,20 +88,21 @@ struct OnpairTrained {
   u64 count;
 };
 
-// What a round parses and keeps, as the host packs it.
+// What a round parses and keeps.
 struct TrainRound {
   u32 step, first;  // chunks whose number is `first` modulo `step`
-  u32 spare;        // the last round but one keeps TRAIN_SPARE / 64 of the codes
-  u32 grows;
+  bool spare;       // the last round but one keeps TRAIN_SPARE / 64 of the codes
+  bool grows;
   u32 from;  // which table it begins with
 
-  __device__ __forceinline__ explicit TrainRound(u32 packed)
-      : step(packed & 15),
-        first(packed >> 4 & 15),
-        spare(packed >> 8 & 1),
-        grows(packed >> 9 & 1),
-        from(packed >> 10) {}
+  // `parts`: step | first << 4 of each round, a byte.
+  __device__ __forceinline__ TrainRound(u64 parts, u64 more_parts, u32 i)
+      : spare(i + 2 == TRAIN_ROUNDS), grows(i + 1 < TRAIN_ROUNDS), from(i & 1) {
+    const u32 part = u32((i < 8 ? parts : more_parts) >> (8 * (i & 7)));
+    step = part & 15, first = part >> 4 & 15;
+  }
 };
+static_assert(TRAIN_ROUNDS <= 16, "a byte a round");
 
 __device__ __forceinline__ TrainState& state_of(const TrainView& view) {
   return *reinterpret_cast<TrainState*>(view.state);
@@ -174,12 +188,25 @@ __device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Gro
   }
 }
 
+// Where the lengths of symbols that begin as a string are, by its first 4 and 8 bytes.
+__device__ __forceinline__ u32 place_of_4(const Spelled& text) {
+  return u32(text.low) * u32(TRAIN_HASH_LOW) / (0xffffffffu / LENGTHS_OF + 1);
+}
+__device__ __forceinline__ u32 place_of_8(const Spelled& text) {
+  return (u32(text.low) * u32(TRAIN_HASH_LOW) + u32(text.low >> 32) * u32(TRAIN_HASH_HIGH)) /
+         (0xffffffffu / LENGTHS_OF + 1);
+}
+
 // The longest symbol of at most `most` bytes that begins a string of at least as many.
 __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Growing& table, const Spelled& text,
                                               u32 most) {
-  const u32 pair = u32(text.low) & 0xffff, first = pair & 255;
+  const u32 pair = u32(text.low) & 0xffff, first = pair & 255, four = place_of_4(text), eight = place_of_8(text);
   if (most < 2) return first;
+  const u32 of_4 = state.lengths_of_4[four / 2] >> (16 * (four & 1));
+  const u32 of_8 = state.lengths_of_8[eight / 2] >> (16 * (eight & 1));
   u32 lengths = state.lengths_of[pair / 2] >> (16 * (pair & 1)) & ((1u << (most - 1)) - 1);
+  // Two and three bytes are bits 0 and 1, 4 to 7 bytes bits 2 to 5.
+  lengths &= (of_4 | 0x3) & (of_8 | 0x3f);
   while (lengths != 0) {
     const u32 length = 33 - u32(__clz(int(lengths)));
     const u32 code = symbol_spelled(state, table, begin_of(text, length));
@@ -194,8 +221,36 @@ __device__ __forceinline__ void clear(u64 address, u32 count, u32 thread, u32 th
   for (u32 i = thread; i < count; i += threads) reinterpret_cast<uint4*>(address)[i] = make_uint4(0, 0, 0, 0);
 }
 
-// grid: (any, scopes); block: TRAIN_THREADS.
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const TrainView* views) {
+// What is found at a place: the longest symbol, its length and that of the next shorter one that begins it.
+__device__ __forceinline__ u32 found_symbol(u32 code, u32 length, u32 shorter) {
+  return code | length << 13 | shorter << 18;
+}
+__device__ __forceinline__ u32 found_code(u32 found) { return found & 8191; }
+__device__ __forceinline__ u32 found_length(u32 found) { return found >> 13 & 31; }
+__device__ __forceinline__ u32 found_shorter(u32 found) { return found >> 18; }
+
+// Waits for all blocks of a scope; what they wrote before is seen behind it. `waited`: how often they have.
+__device__ __forceinline__ void scope_sync(TrainState& state, u32& waited) {
+  ++waited;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const u32 wanted = waited * gridDim.x;
+#ifdef __CUDA_ARCH__
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&state.arrived) : "memory");
+    u32 arrived;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(&state.arrived) : "memory");
+    } while (arrived < wanted);
+#else
+    atomicAdd(&state.arrived, 1u);
+    while (*const_cast<const volatile u32*>(&state.arrived) < wanted) __nanosleep(20);
+#endif
+  }
+  __syncthreads();
+}
+
+// grid: (any, scopes); block: SAMPLE_THREADS.
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) onpair_sample(const TrainView* views) {
   __shared__ u64 start;
   __shared__ u64 stop;
   const TrainView& view = views[blockIdx.y];
@@ -218,12 +273,15 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
       state.counts[0] = 256;
       const u32 bits = u32(view.bits);
       OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
-      lookup.bits = bits, lookup.shift = 31 - bits, lookup.mask = (2u << bits) - 1;
-      lookup.nbytes = u32(sizeof(OnpairLookup)) + (40u << bits);
+      lookup.bits = bits, lookup.count = u32(view.buckets), lookup.unused = 0;
+      lookup.nbytes = u32(sizeof(OnpairLookup)) + 12 * lookup.count + (16u << bits);
     }
-    for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
-      state.tables[0].words[i][0] = i, state.tables[0].words[i][1] = 0;
-      state.tables[0].lengths[i] = 1;
+    for (u32 i = threadIdx.x; i < 512; i += blockDim.x) {
+      Growing& table = state.tables[i / 256];
+      const u32 byte = i & 255;
+      table.words[byte][0] = byte, table.words[byte][1] = 0;
+      table.lengths[byte] = 1;
+      state.found[byte] = found_symbol(byte, 1, 1);
     }
   }
   const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);
@@ -239,90 +297,116 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_sample(const 
   for (u32 i = thread; i < BINS; i += threads) state.histogram[i] = 0;
   for (u32 i = thread; i < MOST_CODES; i += threads) state.gains[i] = 0;
   for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
-  if (thread == 0) state.listed = 0;
+  for (u32 i = thread; i < LENGTHS_OF / 2; i += threads) state.lengths_of_4[i] = state.lengths_of_8[i] = 0;
+  if (thread == 0) state.listed = state.made = state.edge = state.arrived = 0;
   clear(view.pairs, places_for(part) / 2, thread, threads);
   clear(view.strings, places_for(most_strings(part)) / 2, thread, threads);
   clear(view.extended, codes * TRAIN_SPARE, thread, threads);
-  clear(view.lookup + sizeof(OnpairLookup), codes, thread, threads);  // its buckets
+  clear(view.lookup + sizeof(OnpairLookup), u32(view.buckets) / 2, thread, threads);
 }
 
-// A chunk, and the longest symbols of its places with their lengths.
+#define PIECE 16
+#define PIECES (CHUNK / PIECE)
+
+// A chunk, and the longest symbols of its places.
 struct Parsed {
   u32 words[CHUNK / 4 + 5];  // and zeros behind
-  u16 longest[CHUNK];
-  u8 lengths[CHUNK];
+  u32 found[CHUNK];
+  // Of a place, by tokens from there on: where behind its piece one begins, and 16 times how many are before that. Then of the first place of a
+  // piece: where its first token begins, and 16 times how many are before.
+  u16 walks[CHUNK];
   u16 tokens[CHUNK];  // where they begin
   u32 count;
 };
+static_assert(TRAIN_THREADS / LEAST_CHUNK_THREADS * sizeof(Parsed) <= TRAIN_SHARED, "TRAIN_SHARED");
+static_assert(LEAST_CHUNK_THREADS >= PIECES && PIECE == 16, "a thread a piece, and four bits for a place in one");
 
 // Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet. `without`: a code that the
 // former may not use.
-__device__ __forceinline__ int walk(const TrainState& state, const Growing& table, const Parsed& parsed, u32 ahead,
-                                    u32 behind, u32 without, int inverse) {
+__device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32 without, int inverse) {
   int more = 0;
   for (u32 k = 0; k < STEPS && behind != ahead; ++k) {
-    const u32 low = min(behind, ahead);
-    u32 length = parsed.lengths[low];
+    const u32 own = found[min(behind, ahead)];
     if (behind < ahead) {
-      if (parsed.longest[low] == without) length = table.lengths[state.parents[without]];
-      behind += length;
+      behind += found_code(own) == without ? found_shorter(own) : found_length(own);
       more += 16;
     } else {
-      ahead += length;
+      ahead += found_length(own);
       more -= 16;
     }
   }
   return more + (int(ahead) - int(behind)) * inverse;
 }
 
-// grid: (any, scopes); a thread block a chunk.
-extern "C" __global__ void __launch_bounds__(COUNT_THREADS) onpair_count(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  __shared__ Parsed parsed;
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
+// count: so many threads a chunk that all blocks together have most of a round's chunks at once.
+__device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const TrainRound& round,
+                                             void* shared) {
   const Growing& table = state.tables[round.from];
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   int* const extended = reinterpret_cast<int*>(view.extended);
-  const u32 places = round.grows != 0 ? pair_places(state, round) : 1;
-  for (u32 chunk = round.first + round.step * blockIdx.x; chunk < state.chunks; chunk += round.step * gridDim.x) {
-    const u32 size = chunk + 1 == state.chunks ? state.last : CHUNK;
+  const u32 places = round.grows ? pair_places(state, round) : 1;
+  const u32 all = state.chunks, chunks = all <= round.first ? 0 : (all - round.first + round.step - 1) / round.step;
+  u32 each = LEAST_CHUNK_THREADS;
+  while (each < CHUNK && TRAIN_THREADS / each / 2 * gridDim.x >= chunks) each *= 2;
+  const u32 groups = TRAIN_THREADS / each, group = threadIdx.x / each, own = threadIdx.x % each;
+  Parsed& parsed = static_cast<Parsed*>(shared)[group];
+  for (u32 base = groups * blockIdx.x; base < chunks; base += groups * gridDim.x) {
+    const u32 chunk = round.first + round.step * (base + group);
+    const u32 size = chunk >= all ? 0 : chunk + 1 == all ? state.last : CHUNK;
     const u32* const from = reinterpret_cast<const u32*>(view.sample) + CHUNK / 4 * chunk;
+    for (u32 i = own; i < CHUNK / 4 + 5; i += each) parsed.words[i] = i < CHUNK / 4 && size != 0 ? from[i] : 0;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < CHUNK / 4 + 5; i += COUNT_THREADS) parsed.words[i] = i < CHUNK / 4 ? from[i] : 0;
-    __syncthreads();
-    for (u32 at = threadIdx.x; at < size; at += COUNT_THREADS) {
+#pragma unroll 1
+    for (u32 at = own; at < size; at += each) {
       const u32* const word = parsed.words + at / 4;
       const u32 shift = 8 * (at & 3);
       const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
       const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
       const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
-      const u32 code = longest_symbol(state, table, text, min(size - at, 16u));
-      parsed.longest[at] = u16(code);
-      parsed.lengths[at] = table.lengths[code];
+      parsed.found[at] = state.found[longest_symbol(state, table, text, min(size - at, 16u))];
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      u32 count = 0;
-      for (u32 at = 0; at < size; at += parsed.lengths[at]) parsed.tokens[count++] = u16(at);
+#pragma unroll 1
+    for (u32 begin = own; begin < size; begin += each) {
+      const u32 end = min((begin / PIECE + 1) * PIECE, size);
+      u32 at = begin, tokens = 0;
+      for (; at < end; ++tokens) at += found_length(parsed.found[at]);
+      parsed.walks[begin] = u16((at - end) | tokens << 4);
+    }
+    __syncthreads();
+    if (own == 0) {
+      u32 first = 0, count = 0;
+      for (u32 piece = 0; piece < size; piece += PIECE) {
+        const u32 walked = piece + first < size ? parsed.walks[piece + first] : 0;
+        parsed.walks[piece] = u16(first | count << 4);
+        first = walked & 15;
+        count += walked >> 4;
+      }
       parsed.count = count;
+    }
+    __syncthreads();
+    if (own < PIECES && own * PIECE < size) {
+      const u32 begun = parsed.walks[own * PIECE], end = min((own + 1) * PIECE, size);
+      u32 number = begun >> 4;
+      for (u32 at = own * PIECE + (begun & 15); at < end; at += found_length(parsed.found[at]))
+        parsed.tokens[number++] = u16(at);
     }
     __syncthreads();
     const u32 count = parsed.count;
     const int inverse = size == 0 ? 0 : int(16 * count / size);
-    for (u32 i = threadIdx.x; i < count; i += COUNT_THREADS) {
-      const u32 at = parsed.tokens[i], code = parsed.longest[at], length = parsed.lengths[at], after = at + length;
-      if (length > 1) {
-        const u32 shorter = at + table.lengths[state.parents[code]];
-        atomicAdd(&state.gains[code], walk(state, table, parsed, after, shorter, code, inverse));
-      }
-      if (round.grows == 0 || i + 1 >= count) continue;
-      const u32 following = parsed.longest[after], size_of = parsed.lengths[after];
+#pragma unroll 1
+    for (u32 i = own; i < count; i += each) {
+      const u32 at = parsed.tokens[i], found = parsed.found[at], code = found_code(found), length = found_length(found);
+      const u32 after = at + length;
+      if (length > 1)
+        atomicAdd(&state.gains[code], walk(parsed.found, after, at + found_shorter(found), code, inverse));
+      if (!round.grows || after >= size) continue;
+      const u32 next = parsed.found[after], size_of = found_length(next);
       if (length + size_of <= 16) {
-        const u32 key = (code << 14 | following) + 1;
+        const u32 key = (code << 14 | found_code(next)) + 1;
         for (u32 place = place_of(key * 0x9E3779B1u, places);; place = place_after(place, places)) {
-          const u32 found = atomicCAS(&pairs[place].x, 0u, key);
-          if (found == 0 || found == key) {
+          const u32 there = atomicCAS(&pairs[place].x, 0u, key);
+          if (there == 0 || there == key) {
             atomicAdd(&pairs[place].y, 1u);
             break;
           }
@@ -330,10 +414,11 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS) onpair_count(const T
       }
       if (size_of > 1 && length < 16) {
         const u32 byte = parsed.words[after / 4] >> (8 * (after & 3)) & 255;
-        const int saved = 16 - walk(state, table, parsed, after + size_of, after + 1, ~0u, inverse);
+        const int saved = 16 - walk(parsed.found, after + size_of, after + 1, ~0u, inverse);
         atomicAdd(&extended[code << 8 | byte], saved);
       }
     }
+    __syncthreads();
   }
 }
 
@@ -349,33 +434,53 @@ __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u
   }
 }
 
-// grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_collect(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
+// Which of AHEAD places of a hash table, `step` apart, have something. Few do: a thread that looked at one after another would wait for
+// each, and most lanes of a warp for one that has something to do.
+#define AHEAD 8
+__device__ __forceinline__ u32 full_places(const uint2* places, u32 first, u32 step, u32 count) {
+  u32 full = 0;
+#pragma unroll
+  for (u32 k = 0; k < AHEAD; ++k)
+    if (first + k * step < count) full |= u32(places[first + k * step].x != 0) << k;
+  return full;
+}
+
+// collect; and what the next table's symbols are found in is cleared.
+__device__ __forceinline__ void collect_strings(const TrainView& view, TrainState& state, const TrainRound& round) {
   const Growing& table = state.tables[round.from];
   const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
   const u32 count = state.counts[round.from], places = string_places(state, round);
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
+  for (u32 i = thread; i < SLOTS; i += threads) state.slots[i] = 0;
+  for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
+  for (u32 i = thread; i < LENGTHS_OF / 2; i += threads) state.lengths_of_4[i] = state.lengths_of_8[i] = 0;
   for (u32 code = 256 + thread; code < count; code += threads) {
     add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
     state.gains[code] = 0;
   }
-  if (round.grows == 0) return;
+  if (!round.grows) return;
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   const u32 of_pairs = pair_places(state, round);
-  for (u32 i = thread; i < of_pairs; i += threads) {
-    const uint2 pair = pairs[i];
-    if (pair.x == 0) continue;
-    pairs[i] = make_uint2(0, 0);
-    if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
+  for (u32 base = thread; base < of_pairs; base += AHEAD * threads) {
+    u32 full = full_places(pairs, base, threads, of_pairs);
+    for (; full != 0; full &= full - 1) {
+      const u32 i = base + threads * (u32(__ffs(int(full))) - 1);
+      const uint2 pair = pairs[i];
+      pairs[i] = make_uint2(0, 0);
+      if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
+    }
   }
   int* const extended = reinterpret_cast<int*>(view.extended);
-  for (u32 i = thread; i < count << 8; i += threads) {
-    const int found = extended[i], gain = found * 12 >> 4;
-    if (found != 0) extended[i] = 0;
-    if (gain > 0) add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
+  for (u32 i = 4 * thread; i < count << 8; i += 4 * threads) {
+    const int4 some = *reinterpret_cast<const int4*>(extended + i);
+    if ((some.x | some.y | some.z | some.w) == 0) continue;
+    *reinterpret_cast<int4*>(extended + i) = make_int4(0, 0, 0, 0);
+    const int found[4] = {some.x, some.y, some.z, some.w};
+#pragma unroll 1
+    for (u32 k = 0; k < 4; ++k) {
+      const int one = k == 0 ? found[0] : k == 1 ? found[1] : k == 2 ? found[2] : found[3], gain = one * 12 >> 4;
+      if (gain > 0) add_gain(table, strings, places, 3u << 28 | ((i + k) >> 8) << 14 | ((i + k) & 255), gain);
+    }
   }
 }
 
@@ -398,43 +503,54 @@ __device__ __forceinline__ u64 of_bin(u32 bin, u32* below) {
   return 64 | bin % 64;
 }
 
-// grid: (any, scopes).
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_filter(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  __shared__ u32 histogram[BINS];
-  __shared__ u64 costs[17];
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
+// What the blocks of filter and select have in shared memory.
+struct StringChoice {
+  u64 costs[17];  // what strings must gain more than, by their length
+  u32 histogram[BINS];
+  u32 bin;  // of the first string that has no place
+  u32 prefix, wanted, made;
+};
+static_assert(8 * FINALISTS <= 4 * BINS, "finalists lie where the histogram is");
+static_assert(sizeof(StringChoice) <= TRAIN_SHARED, "TRAIN_SHARED");
+
+// filter.
+__device__ __forceinline__ void filter_strings(const TrainView& view, TrainState& state, const TrainRound& round,
+                                               StringChoice& shared) {
+  u32* const histogram = shared.histogram;
+  u64* const costs = shared.costs;
   const Growing& table = state.tables[round.from];
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
   const u32 places = string_places(state, round);
   const u64 part = part_nbytes(state, round), column = view.bits * max(max(state.column, part), u64(1));
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) histogram[i] = 0;
-  // What strings must gain more than, by their length.
   if (threadIdx.x < 17) costs[threadIdx.x] = (threadIdx.x + 1) * 128 * part / column;
   __syncthreads();
   // Places are a multiple of 32, so a warp stays together.
-  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < places; i += gridDim.x * blockDim.x) {
-    const uint2 string = strings[i];
-    const int gain = int(string.y);
-    u64 key = 0;
-    if (string.x != 0) {
-      strings[i] = make_uint2(0, 0);
-      if (gain > 0) {
-        const Spelled text = text_of_source(table, string.x);
-        if (u64(gain) > costs[text.length]) key = string_key(text, u32(gain));
+  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+  for (u32 base = thread; base < places; base += AHEAD * threads)
+    for (u32 full = full_places(strings, base, threads, places); __any_sync(ALL_LANES, full != 0); full &= full - 1) {
+      u64 key = 0;
+      u32 source = 0;
+      if (full != 0) {
+        const u32 i = base + threads * (u32(__ffs(int(full))) - 1);
+        const uint2 string = strings[i];
+        strings[i] = make_uint2(0, 0);
+        source = string.x;
+        if (int(string.y) > 0) {
+          const Spelled text = text_of_source(table, source);
+          if (string.y > costs[text.length]) key = string_key(text, string.y);
+        }
       }
+      const u32 having = __ballot_sync(ALL_LANES, key != 0);
+      if (having == 0) continue;
+      u32 place = 0;
+      if (lane_id() == 0) place = atomicAdd(&state.listed, u32(__popc(having)));
+      place = __shfl_sync(ALL_LANES, place, 0) + u32(__popc(having & ((1u << lane_id()) - 1)));
+      if (key == 0) continue;
+      reinterpret_cast<u64*>(view.keys)[place] = key;
+      reinterpret_cast<u32*>(view.sources)[place] = source;
+      atomicAdd(&histogram[bin_of(key)], 1u);
     }
-    const u32 having = __ballot_sync(ALL_LANES, key != 0);
-    if (having == 0) continue;
-    u32 place = 0;
-    if (lane_id() == 0) place = atomicAdd(&state.listed, u32(__popc(having)));
-    place = __shfl_sync(ALL_LANES, place, 0) + u32(__popc(having & ((1u << lane_id()) - 1)));
-    if (key == 0) continue;
-    reinterpret_cast<u64*>(view.keys)[place] = key;
-    reinterpret_cast<u32*>(view.sources)[place] = string.x;
-    atomicAdd(&histogram[bin_of(key)], 1u);
-  }
   __syncthreads();
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS)
     if (histogram[i] != 0) atomicAdd(&state.histogram[i], histogram[i]);
@@ -460,59 +576,68 @@ __device__ __forceinline__ u32 bin_with(const u32* histogram, u32* wanted) {
   return 2047 - 64 * owner - place;
 }
 
-// grid: (1, scopes); block: SELECT_THREADS.
-extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const TrainView* views, u32 packed) {
-  const TrainRound round(packed);
-  __shared__ u32 histogram[BINS];
-  __shared__ u64 prefix;
-  __shared__ u32 wanted;
-  __shared__ u32 made;
-  __shared__ u32 edge;
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
+// The codes of the next table at most, beside the single bytes.
+__device__ __forceinline__ u32 most_kept(const TrainView& view, const TrainRound& round) {
+  const u32 codes = 1u << u32(view.bits);
+  return (round.spare ? codes * TRAIN_SPARE / 64 : codes) - 256;
+}
+
+// divide: the listed strings into those that are kept, those in the bin of the first that has no place, and others. By `blocks`.
+__device__ __forceinline__ void divide_list(const TrainView& view, TrainState& state, const TrainRound& round,
+                                            StringChoice& shared, u32 blocks) {
+  const u64* const keys = reinterpret_cast<const u64*>(view.keys);
+  const u32* const sources = reinterpret_cast<const u32*>(view.sources);
+  const u32 listed = state.listed, most = most_kept(view, round);
+  const bool all = listed <= most;
+  if (!all) {
+    for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) shared.histogram[i] = state.histogram[i];
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      u32 left = most;
+      const u32 found = bin_with(shared.histogram, &left);
+      __syncwarp();
+      if (threadIdx.x == 0) shared.wanted = left, shared.bin = found;
+    }
+    __syncthreads();
+  }
+  const u32 bin = all ? 0 : shared.bin;
+  for (u32 i = blockIdx.x * TRAIN_THREADS + threadIdx.x; i < listed; i += blocks * TRAIN_THREADS) {
+    const u32 own = all ? BINS : bin_of(keys[i]);
+    if (own > bin) state.kept[256 + atomicAdd(&state.made, 1u)] = sources[i];
+    if (own != bin) continue;
+    const u32 number = atomicAdd(&state.edge, 1u);
+    if (number < MOST_EDGES) state.edges[number] = i;
+  }
+}
+
+// select. By the first block, which has the bin from `divide_list`.
+__device__ __forceinline__ void select_strings(const TrainView& view, TrainState& state, const TrainRound& round,
+                                               StringChoice& shared) {
+  u32* const histogram = shared.histogram;
+  u32 &prefix = shared.prefix, &wanted = shared.wanted, &made = shared.made;
   const Growing& table = state.tables[round.from];
   Growing& next = state.tables[1 - round.from];
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
-  const u32 listed = state.listed, codes = 1u << u32(view.bits),
-            most = (round.spare != 0 ? codes * TRAIN_SPARE / 64 : codes) - 256;
-  const bool all = listed <= most;
-  for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = state.histogram[i], state.histogram[i] = 0;
-  for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) state.slots[i] = 0;
-  for (u32 i = threadIdx.x; i < 32768; i += blockDim.x) state.lengths_of[i] = 0;
-  for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
-    next.words[i][0] = i, next.words[i][1] = 0;
-    next.lengths[i] = 1;
-  }
-  if (threadIdx.x == 0) wanted = most, made = 256, edge = 0;
+  const u32 listed = state.listed, edge = state.edge;
+  const bool all = listed <= most_kept(view, round);
+  const u32 bin = all ? 0 : shared.bin;
+  if (threadIdx.x == 0) made = 256 + state.made;
+  for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) state.histogram[i] = 0;
   __syncthreads();
-  if (threadIdx.x == 0) state.listed = 0;
-  // The bin of the first that has no place. Strings of higher bins are kept.
-  u32 bin = 0;
-  if (!all && threadIdx.x < 32) {
-    u32 left = most;
-    bin = bin_with(histogram, &left);
-    __syncwarp();
-    if (threadIdx.x == 0) wanted = left, prefix = bin;
-  }
-  __syncthreads();
-  if (!all) bin = u32(prefix);
-  for (u32 base = threadIdx.x; base < listed; base += 4 * SELECT_THREADS) {
-    u64 some[4];  // on their way together
-#pragma unroll
-    for (u32 k = 0; k < 4; ++k) some[k] = base + k * SELECT_THREADS < listed ? keys[base + k * SELECT_THREADS] : 0;
-#pragma unroll
-    for (u32 k = 0; k < 4; ++k) {
-      if (some[k] == 0) continue;
-      const u32 i = base + k * SELECT_THREADS, own = all ? BINS : bin_of(some[k]);
-      if (own > bin) state.kept[atomicAdd(&made, 1u)] = sources[i];
-      if (own != bin) continue;
-      const u32 number = atomicAdd(&edge, 1u);
-      if (number < MOST_EDGES) state.edges[number] = i;
+  if (!all && edge <= FINALISTS) {
+    // Few are in the bin: each is compared with all others, by a warp.
+    u64* const finalists = reinterpret_cast<u64*>(histogram);
+    for (u32 i = threadIdx.x; i < edge; i += TRAIN_THREADS) finalists[i] = keys[state.edges[i]];
+    __syncthreads();
+    for (u32 one = threadIdx.x / 32; one < edge; one += TRAIN_THREADS / 32) {
+      const u64 key = finalists[one];
+      u32 others = 0;
+      for (u32 i = lane_id(); i < edge; i += 32) others += finalists[i] >= key;
+      for (u32 step = 16; step > 0; step /= 2) others += __shfl_xor_sync(ALL_LANES, others, step);
+      if (lane_id() == 0 && others <= wanted) state.kept[atomicAdd(&made, 1u)] = sources[state.edges[one]];
     }
-  }
-  __syncthreads();
-  if (!all) {
+  } else if (!all) {
     // Within the bin: the key that `wanted` others are above or equal to, from its highest bits on.
     u32 below;
     u64 above = of_bin(bin, &below);
@@ -522,7 +647,7 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const
       const u32 digit = min(below, 11u);
       for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = 0;
       __syncthreads();
-      for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS) {
+      for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
         const u64 key = keys[few ? state.edges[i] : i];
         if (key >> below == above) atomicAdd(&histogram[u32(key >> (below - digit)) & ((1u << digit) - 1)], 1u);
       }
@@ -537,7 +662,7 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const
       above = above << digit | prefix;
       below -= digit;
     }
-    for (u32 i = threadIdx.x; i < count; i += SELECT_THREADS) {
+    for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
       const u32 number = few ? state.edges[i] : i;
       if (keys[number] > above && bin_of(keys[number]) == bin) state.kept[atomicAdd(&made, 1u)] = sources[number];
     }
@@ -553,22 +678,24 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) onpair_select(const
     const u32 slot = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
     u32 at = u32(hash >> 50);
     while (atomicCAS(&state.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
-    atomicOr(&state.lengths_of[pair / 2], 1u << (text.length - 2 + 16 * (pair & 1)));
+    const u32 of_length = 1u << (text.length - 2), four = place_of_4(text), eight = place_of_8(text);
+    atomicOr(&state.lengths_of[pair / 2], of_length << (16 * (pair & 1)));
+    if (text.length >= 4) atomicOr(&state.lengths_of_4[four / 2], of_length << (16 * (four & 1)));
+    if (text.length >= 8) atomicOr(&state.lengths_of_8[eight / 2], of_length << (16 * (eight & 1)));
   }
   __syncthreads();
   for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
     const Spelled text = text_of(next, code);
-    state.parents[code] = u16(longest_symbol(state, next, text, text.length - 1));
+    const u32 shorter = next.lengths[longest_symbol(state, next, text, text.length - 1)];
+    state.found[code] = found_symbol(code, text.length, shorter);
   }
 }
 
 __device__ __forceinline__ u32 byte_swap(u32 x) { return __byte_perm(x, 0, 0x0123); }
 __device__ __forceinline__ u64 byte_swap(u64 x) { return u64(byte_swap(u32(x))) << 32 | byte_swap(u32(x >> 32)); }
 
-// Puts the last table in order: by length, then by bytes. A warp a symbol. grid: (any, scopes); block: TRAIN_THREADS.
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_rank(const TrainView* views, u32 from) {
-  const TrainView& view = views[blockIdx.y];
-  TrainState& state = state_of(view);
+// rank: by length, then by bytes. A warp a symbol.
+__device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& state, u32 from) {
   const Growing& table = state.tables[from];
   OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
   OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
@@ -607,36 +734,67 @@ __device__ __forceinline__ u32 prefix_hash(const Spelled& text) {
          u32(text.high >> 8) * HASH_3 + u32(text.high >> 40) * HASH_4 + text.length * HASH_LENGTH;
 }
 
-// Entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is found does
-// not. grid: (4 << bits threads, scopes); block: TRAIN_THREADS.
-extern "C" __global__ void __launch_bounds__(TRAIN_THREADS) onpair_index(const TrainView* views, u32 from) {
-  const TrainView& view = views[blockIdx.y];
-  const TrainState& state = state_of(view);
+// index: entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is
+// found does not.
+__device__ __forceinline__ void index_prefixes(const TrainView& view, const TrainState& state, u32 from) {
   const Growing& table = state.tables[from];
   const OnpairTrained& trained = *reinterpret_cast<const OnpairTrained*>(view.exported);
   const OnpairLookup& lookup = *reinterpret_cast<const OnpairLookup*>(view.lookup);
   u32* const entries = const_cast<u32*>(reinterpret_cast<const u32*>(lookup.buckets()));
   u16* const longest = const_cast<u16*>(lookup.longest());
-  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits), shift = 31 - bits,
-            mask = (2u << bits) - 1;
-  const u32 i = blockIdx.x * blockDim.x + threadIdx.x, code = 256 + i / 4, step = 8 >> (i & 3);
-  if (code >= count) return;
-  const Spelled text = text_of(table, code);
-  // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
-  if (((text.length - 1) & step) == 0) return;
-  const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
-  const u32 mixed = prefix_hash(begin), made = mixed << 13 | state.ranks[code];
-  const u32 own = longest_symbol(state, table, begin, begin.length);
-  const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
-  const Spelled ones = begin_of({~0ull, ~0ull, 16}, begin.length);
-  u32 at = 2 * (mixed >> shift), found;
-  while ((found = atomicCAS(&entries[at], 0u, made)) != 0) {
-    const u64* const there = trained.words + 2 * (found & 4095);
-    const u64 differ =
-        ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> 13;
-    if (differ == 0 && trained.lengths[found & 4095] >= begin.length) break;
-    if ((at & 1) != 0) atomicOr(&entries[at - 1], 1u << 12);  // others lie behind this bucket
-    at = (at & 1) != 0 ? ((at / 2 + 1) & mask) * 2 : at + 1;
+  const u32 count = min(state.counts[from], 1u << u32(view.bits)), buckets = u32(view.buckets);
+  const u32 threads = gridDim.x * blockDim.x;
+  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; 256 + i / 4 < count; i += threads) {
+    const u32 code = 256 + i / 4, step = 8 >> (i & 3);
+    const Spelled text = text_of(table, code);
+    // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
+    if (((text.length - 1) & step) == 0) continue;
+    const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
+    const u32 mixed = prefix_hash(begin), made = mixed << ENTRY_HASH | state.ranks[code];
+    const u32 own = longest_symbol(state, table, begin, begin.length);
+    const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+    const Spelled ones = begin_of({~0ull, ~0ull, 16}, begin.length);
+    u32 at = 2 * __umulhi(mixed, buckets), found;
+    while ((found = atomicCAS(&entries[at], 0u, made | ((at & 1) != 0 ? ENTRY_SECOND : 0))) != 0) {
+      const u64* const there = trained.words + 2 * (found & 4095);
+      const u64 differ =
+          ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> ENTRY_HASH;
+      if (differ == 0 && trained.lengths[found & 4095] >= begin.length) break;
+      if ((at & 1) != 0) atomicOr(&entries[at - 1], ENTRY_MORE);
+      at = at + 1 == 2 * buckets ? 0 : at + 1;
+    }
+    if (found == 0) longest[at] = best;
   }
-  if (found == 0) longest[at] = best;
+}
+
+// grid: (any, scopes), all at the same time; block: TRAIN_THREADS; shared memory: TRAIN_SHARED. `parts`: of the rounds, see TrainRound.
+extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
+    onpair_train(const TrainView* views, u64 parts, u64 more_parts) {
+  DYNAMIC_SHARED(uint4, shared_memory);
+  const TrainView& view = views[blockIdx.y];
+  TrainState& state = state_of(view);
+  StringChoice& selection = *reinterpret_cast<StringChoice*>(shared_memory);
+  u32 waited = 0;
+#pragma unroll 1
+  for (u32 i = 0; i < TRAIN_ROUNDS; ++i) {
+    const TrainRound round(parts, more_parts, i);
+    if (blockIdx.x == 0 && threadIdx.x == 0) state.listed = state.made = state.edge = 0;
+    count_chunks(view, state, round, shared_memory);
+    scope_sync(state, waited);
+    collect_strings(view, state, round);
+    scope_sync(state, waited);
+    filter_strings(view, state, round, selection);
+    scope_sync(state, waited);
+    const bool few = state.listed <= 8 * TRAIN_THREADS;
+    if (!few || blockIdx.x == 0) divide_list(view, state, round, selection, few ? 1 : gridDim.x);
+    if (few)
+      __syncthreads();
+    else
+      scope_sync(state, waited);
+    if (blockIdx.x == 0) select_strings(view, state, round, selection);
+    scope_sync(state, waited);
+  }
+  rank_codes(view, state, TRAIN_ROUNDS & 1);
+  scope_sync(state, waited);
+  index_prefixes(view, state, TRAIN_ROUNDS & 1);
 }

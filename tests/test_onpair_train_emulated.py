@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.onpair import launch, plan
+from cudf_fsst.codecs.onpair import launch, plan, prefixes
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.onpair.train import train_table
 from cudf_fsst.codecs.text.views import ScopeView, found_places, words
@@ -47,8 +47,10 @@ def _train(
         views.append(launch.train_view(room, at, scope, of_scope, level, exported[-1], lookups[-1]))
     view = emulator.buffer(words(views))
     module = emulator.load("onpair_train.cu", launch.train_defines())
-    for name, blocks, threads, numbers_of in launch.train_steps(3):
-        module.launch(name, (blocks, len(scopes)), threads, [view, *numbers_of], schedule=schedule)
+    grid, arguments = (3, len(scopes)), [view, *launch.TRAIN_PARTS]
+    module.launch("onpair_sample", grid, launch.SAMPLE_THREADS, [view], schedule=schedule)
+    how = {"shared_mem": launch.TRAIN_SHARED, "together": True, "schedule": schedule}
+    module.launch("onpair_train", grid, launch.TRAIN_THREADS, arguments, **how)
     tables = []
     for at, lookup, of_scope in zip(exported, lookups, bits, strict=True):
         data = np.frombuffer(emulator.read(at, launch.ONPAIR_TRAINED.itemsize), launch.ONPAIR_TRAINED)[0]
@@ -60,13 +62,14 @@ def _train(
 
 def _same_lookup(made: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8], bits: int, codes: int) -> None:
     """Where entries lie depends on the order of threads; so do codes, of those whose symbols begin with a prefix."""
-    buckets, longest = 16 + (16 << bits), 16 + (24 << bits)
+    count = prefixes.bucket_count(bits)
+    buckets, longest = 16 + 8 * count, 16 + 12 * count
     found = []
     for one in made, expected:
         assert (one[:16] == expected[:16]).all()
         entries, symbols = one[16:buckets].view(np.uint32), one[buckets:longest].view(np.uint16)
         used = np.flatnonzero(entries & 4095)
-        found.append(sorted(zip((entries[used] >> 13).tolist(), symbols[used].tolist(), strict=True)))
+        found.append(sorted(zip((entries[used] >> 14).tolist(), symbols[used].tolist(), strict=True)))
     assert found[0] == found[1]
     end = longest + 16 * codes
     assert (made[longest:end] == expected[longest:end]).all()

@@ -111,7 +111,12 @@ class Module:
                     raise TypeError(f"not an array, a Buffer or a numpy scalar: {argument!r}")
             header = [
                 *("launch", self._number, kernel, *_three(grid), *_three(block), shared_mem),
-                *(SCHEDULES.index(schedule or emulator.schedule), emulator.seed if seed is None else seed, int(together), len(packed)),
+                *(
+                    SCHEDULES.index(schedule or emulator.schedule),
+                    emulator.seed if seed is None else seed,
+                    int(together),
+                    len(packed),
+                ),
             ]
             emulator.command(" ".join(map(str, header)), b"".join(packed))
             for array, buffer in buffers.values():

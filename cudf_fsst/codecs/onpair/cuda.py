@@ -69,10 +69,11 @@ class OnPairEncoder(TileEncoder):
         """See `TileEncoder`."""
         views: list[launch.TrainView] = []
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
-        end = room.in_turns_nbytes
+        end, multiprocessors = room.in_turns_nbytes, device_attributes()["multiprocessors"]
         for number, chars_limit in enumerate(room.chars_limits):
             own = launch.train_room(chars_limit, self._level, self._bits)
-            if end + own.nbytes > room.in_turns_nbytes:
+            # All blocks of a launch have to run at the same time.
+            if end + own.nbytes > room.in_turns_nbytes or number - batches[-1][0] == multiprocessors:
                 batches.append((number, 0))
                 end = 0
             batches[-1] = batches[-1][0], max(batches[-1][1], own.most_chunks)
@@ -82,14 +83,14 @@ class OnPairEncoder(TileEncoder):
             end += own.nbytes
         lane.send(room.views, words(views))
         defines = launch.train_defines()
-        kernels = {name: get_kernel("onpair_train", name, defines) for name in launch.TRAIN_KERNELS}
-        multiprocessors = device_attributes()["multiprocessors"]
+        sample, rounds = (get_kernel("onpair_train", name, defines) for name in ("onpair_sample", "onpair_train"))
         for i, (first, chunks) in enumerate(batches):
             count = (batches[i + 1][0] if i + 1 < len(batches) else len(views)) - first
             views_of = np.uint64(room.views + room.each.view * first)
-            grid = max(1, min(2 * multiprocessors, max(multiprocessors, chunks // 4)) // min(count, 2))
-            for name, of_scope, threads, arguments in launch.train_steps(grid):
-                lane.launch(kernels[name], (of_scope, count), threads, (views_of, *arguments))
+            grid = max(1, min(multiprocessors // count, chunks // launch.BLOCK_CHUNKS))
+            lane.launch(sample, (4 * grid, count), launch.SAMPLE_THREADS, (views_of,))
+            arguments = views_of, *launch.TRAIN_PARTS
+            lane.launch(rounds, (grid, count), launch.TRAIN_THREADS, arguments, launch.TRAIN_SHARED, together=True)
 
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int

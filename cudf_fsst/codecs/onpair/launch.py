@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -19,13 +18,15 @@ from . import plan, prefixes, train
 from .symbols import BITS, BYTES, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
-ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 768, 512, 160 << 10
+ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 896, 512, 160 << 10
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
 _ROW_NBYTES_EXTRA = 48
-#: Threads of a block of most kernels of onpair_train.cu.
-TRAIN_THREADS, COUNT_THREADS, SELECT_THREADS = 512, 128, 1024
+#: Threads of a block of onpair_train and of onpair_sample; of those that count in a chunk, at least; shared memory.
+TRAIN_THREADS, SAMPLE_THREADS, _LEAST_CHUNK_THREADS, TRAIN_SHARED = 1024, 512, 128, 37 << 10
+#: Chunks of a sample for each block of onpair_train, at least.
+BLOCK_CHUNKS = 2
 #: Warps of a block that onpair_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX, _SEARCH_RESIDENT = 14, 28
 #: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
@@ -34,8 +35,7 @@ _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
 ONPAIR_TABLE = np.dtype(
     [(name, "<u4") for name in ("bits", "codes", "first_eight", "first_long", "first_full", "nbytes", "one", "unused")]
 )
-ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "shift", "mask", "nbytes")])
-_HEADER_NBYTES = 16
+ONPAIR_LOOKUP = np.dtype([(name, "<u4") for name in ("bits", "count", "unused", "nbytes")])
 _u64 = np.uint64
 _HASHES = {
     **{f"HASH_{i}": multiplier for i, multiplier in enumerate(prefixes.MULTIPLIERS)},
@@ -74,9 +74,11 @@ def train_defines() -> dict[str, int]:
         "TRAIN_PART": plan.SAMPLE_PART,
         "TRAIN_MIN_CHUNKS": plan.SAMPLE_MIN // SAMPLE_CHUNK,
         "TRAIN_MAX_CHUNKS": plan.SAMPLE_MAX // SAMPLE_CHUNK,
+        "TRAIN_ROUNDS": len(train.ROUNDS),
         "TRAIN_THREADS": TRAIN_THREADS,
-        "COUNT_THREADS": COUNT_THREADS,
-        "SELECT_THREADS": SELECT_THREADS,
+        "SAMPLE_THREADS": SAMPLE_THREADS,
+        "LEAST_CHUNK_THREADS": _LEAST_CHUNK_THREADS,
+        "TRAIN_SHARED": TRAIN_SHARED,
         **_HASHES,
     }
 
@@ -101,7 +103,7 @@ def table_nbytes(bits: int = max(BITS)) -> int:
 
 def lookup_nbytes(bits: int = max(BITS)) -> int:
     """Bytes of `lookup` for codes of so many bits."""
-    return _HEADER_NBYTES + (16 + 8 + 16 << bits)
+    return ONPAIR_LOOKUP.itemsize + 12 * prefixes.bucket_count(bits) + (16 << bits)
 
 
 @kept_with()
@@ -128,7 +130,7 @@ def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
     # Bytes 1 to 15, then byte 0.
     turned = np.roll(rows, -1, axis=1)
     bits = table.bits
-    header = np.array([bits, prefixes.bucket_shift(bits), 2 * codes - 1, lookup_nbytes(bits)], np.uint32)
+    header = np.array([bits, prefixes.bucket_count(bits), 0, lookup_nbytes(bits)], np.uint32)
     parts = header, *table.prefixes, np.ascontiguousarray(turned)
     return np.concatenate([part.view(np.uint8).ravel() for part in parts])
 
@@ -145,6 +147,7 @@ class TrainView(NamedTuple):
     keys: int
     sources: int
     bits: int
+    buckets: int
     draw_chunks: int
     most_chunks: int
     exported: int
@@ -171,7 +174,7 @@ _MOST_CODES = 4096 * train.SPARE // 64
 _MOST_EDGES, _BINS = 1 << 14, 1 << 11
 #: Of the kernel's `TrainState`.
 _STATE_NBYTES = align(
-    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 6 + 12 * _MOST_CODES + 4 * ((1 << 14) + 32768 + _MOST_EDGES + _BINS)
+    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 9 + 14 * _MOST_CODES + 4 * ((1 << 14) + 32768 + 8192 + _MOST_EDGES + _BINS)
 )
 
 
@@ -196,26 +199,15 @@ def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, expo
     """The view of a scope whose room begins at an address; where its table goes, and the encoder's."""
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
     places = (at + place for place in room[:7])
-    return TrainView._make((scope, *places, bits, most, room.most_chunks, exported, lookup))
+    buckets = prefixes.bucket_count(bits)
+    return TrainView._make((scope, *places, bits, buckets, most, room.most_chunks, exported, lookup))
 
 
-def train_steps(blocks: int) -> Iterator[tuple[str, int, int, tuple[np.generic, ...]]]:
-    """Kernels of onpair_train.cu in their order: name, blocks for a scope, threads, and what follows the views."""
-    yield "onpair_sample", blocks, TRAIN_THREADS, ()
-    last = len(train.ROUNDS) - 1
-    for i, (step, first) in enumerate(train.ROUNDS):
-        packed = np.uint32(step | first << 4 | (i == last - 1) << 8 | (i < last) << 9 | (i & 1) << 10)
-        yield "onpair_count", 4 * blocks, COUNT_THREADS, (packed,)
-        yield "onpair_collect", blocks, TRAIN_THREADS, (packed,)
-        yield "onpair_filter", blocks, TRAIN_THREADS, (packed,)
-        yield "onpair_select", 1, SELECT_THREADS, (packed,)
-    last_table = np.uint32(len(train.ROUNDS) & 1)
-    yield "onpair_rank", blocks, TRAIN_THREADS, (last_table,)
-    yield "onpair_index", (4 << max(BITS)) // TRAIN_THREADS, TRAIN_THREADS, (last_table,)
-
-
-#: Those that `train_steps` names.
-TRAIN_KERNELS = tuple(f"onpair_{name}" for name in ("sample", "count", "collect", "filter", "select", "rank", "index"))
+#: Of the rounds, two words: a byte a round.
+TRAIN_PARTS = tuple(
+    np.uint64(sum((step | first << 4) << 8 * i for i, (step, first) in enumerate(some)))
+    for some in (train.ROUNDS[:8], train.ROUNDS[8:])
+)
 
 
 def trained_tables(exported: npt.NDArray[np.uint8], scopes: int, bits: int) -> list[OnPairTable]:

@@ -25,8 +25,8 @@ _M0, _M1, _M2, _M3, _M4 = (np.uint64(multiplier) for multiplier in MULTIPLIERS)
 _LENGTH = np.uint64(LENGTH_MULTIPLIER)
 
 _BYTE, _WORD = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
-_CODE, _MORE = np.uint64(4095), np.uint64(4096)
-_SAME = np.uint64(8192)  # bits of an entry below those of the hash
+_CODE, _SECOND, _MORE = np.uint64(4095), np.uint64(1 << 12), np.uint64(1 << 13)
+_SAME, _HASH = np.uint64(1 << 14), np.uint64(14)  # what is above the bits of an entry below those of the hash
 _NONE = np.uint64(0)
 #: Of strings of 0 to 16 bytes: what their two words may have.
 LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(17)], np.uint64)
@@ -38,9 +38,9 @@ class Lookup(NamedTuple):
 
     Attributes
     ----------
-    buckets : ndarray of uint32, shape (2, 2^(bits + 1)) in one row
-        Two entries each: 19 bits of the hash, a bit that says of the first that others lie behind the bucket, 12 bits
-        of a code whose symbol begins with the prefix. 0: none.
+    buckets : ndarray of uint32, shape (`bucket_count`, 2) in one row
+        Two entries each: 18 bits of the hash, a bit that says of the first that others lie behind the bucket, a bit
+        that second entries have, 12 bits of a code whose symbol begins with the prefix. 0: none.
     longest : ndarray of uint16
         Of each entry the longest symbol that begins the prefix: ``code | (length - 1) << 12``.
     """
@@ -60,9 +60,7 @@ def _hash_of(low: Any, high: Any, length: int) -> Any:
 
 
 @njit()
-def _fill(
-    words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges: Any, shift: Any, buckets: Any, best: Any
-) -> None:
+def _fill(words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges: Any, buckets: Any, best: Any) -> None:
     trie_shift = edge_shift(edges)
     for code in range(256, count):
         length = 1
@@ -71,15 +69,15 @@ def _fill(
                 continue
             length += step
             made = _hash_of(words[code, 0], words[code, 1], length)
-            wanted = (made << np.uint64(13)) & _WORD
-            at: Any = np.int64(made >> shift)
+            wanted = (made << _HASH) & _WORD
+            at: Any = np.int64(made * np.uint64(buckets.size // 2) >> np.uint64(32))
             looking = True
             while looking:
                 for i in range(2):
                     entry = np.uint64(buckets[2 * at + i])
                     other = np.int64(entry & _CODE)
                     if other == 0:
-                        buckets[2 * at + i] = np.uint32(wanted | entry & _MORE | np.uint64(code))
+                        buckets[2 * at + i] = np.uint32(wanted | np.uint64(i) * _SECOND | np.uint64(code))
                         found = np.int64(longest(words_at + 16 * code, length, pairs, edges, trie_shift))
                         best[2 * at + i] = np.uint16(found | (np.int64(lengths[found]) - 1) << 12)
                         looking = False
@@ -94,15 +92,16 @@ def _fill(
                     at = at + 1 if 2 * at + 2 < buckets.size else 0
 
 
-def bucket_shift(bits: int) -> int:
-    """What a hash is shifted by, to its bucket, where codes have so many bits."""
-    return 31 - bits
+def bucket_count(bits: int) -> int:
+    """Buckets for codes of so many bits: more where there is room for them in a GPU's shared memory."""
+    return (3 if bits < 12 else 2) << bits
 
 
 def build(
     words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, bits: int, trie: tuple[Any, Any]
 ) -> Lookup:
     """The prefixes of the first `count` symbols. There is room for four of every code."""
-    made = Lookup(np.zeros(4 << bits, np.uint32), np.zeros(4 << bits, np.uint16))
-    _fill(words, address(words), lengths, count, *trie, np.uint64(bucket_shift(bits)), *made)
+    entries = 2 * bucket_count(bits)
+    made = Lookup(np.zeros(entries, np.uint32), np.zeros(entries, np.uint16))
+    _fill(words, address(words), lengths, count, *trie, *made)
     return made

@@ -352,11 +352,13 @@ def make_room(
         # A part has room for a block of tiles at least, whatever their codes take.
         divided = len(columns) == 1 and not encoder.whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
-        for number in range(min(SLOTS, segments)):
-            # Tables are trained where the first segment's codes go then.
-            codes_at = reserve(max(codes, in_turns) if number == 0 else codes)
-            if number == 0 and in_turns:
-                turns_at, turns_nbytes = codes_at, max(codes, in_turns)
+        # Tables are trained where the segments' codes go then.
+        count = min(SLOTS, segments)
+        every_code = reserve(max(count * codes, in_turns))
+        if in_turns:
+            turns_at, turns_nbytes = every_code, max(count * codes, in_turns)
+        for number in range(count):
+            codes_at = every_code + number * codes
             slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
                 slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
