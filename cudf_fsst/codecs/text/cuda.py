@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def steps(
 def _encoders(codecs: Sequence[TextCodec], level: str) -> list[TileEncoder]:
     """The encoders of codecs; none if one of them has none."""
     every = [codec.device().encoders(level) for codec in codecs]
-    return [encoder for own in every for encoder in own] if all(every) else []
+    return list(chain(*every)) if all(every) else []
 
 
 def _chosen(

@@ -51,6 +51,8 @@ class RoomColumn(NamedTuple):
     ----------
     number : int
         Of its task.
+    encoder : TileEncoder
+        What trains its tables, and encodes its tiles.
     chars_limit : int
         Characters, or more.
     segment_size, segments : int
@@ -68,6 +70,7 @@ class RoomColumn(NamedTuple):
 
     number: int
     task: TextTask
+    encoder: TileEncoder
     chars_limit: int
     tile_size: int
     segment_size: int
@@ -82,12 +85,6 @@ class RoomColumn(NamedTuple):
     def at_once(self) -> bool:
         """Whether all of it is encoded before its size is known."""
         return self.segments == 1 or self.pool > 0
-
-    @property
-    def encoder(self) -> TileEncoder:
-        """What trains its tables, and encodes its tiles."""
-        assert self.task.encoder is not None
-        return self.task.encoder
 
     @property
     def slot_nbytes(self) -> tuple[int, int, int]:
@@ -146,16 +143,8 @@ class Room(NamedTuple):
     part_nbytes: int
     waves_at: int
     packs_at: int
-
-    @property
-    def encoder(self) -> TileEncoder:
-        """What trains and encodes all of the columns."""
-        return self.columns[0].encoder
-
-    @property
-    def scopes(self) -> int:
-        """Tables to train."""
-        return len(self.training.chars_limits)
+    encoder: TileEncoder  # of all of the columns
+    scopes: int  # tables to train
 
     @property
     def host_lookup(self) -> bool:
@@ -237,8 +226,9 @@ class Results:
 
 def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> RoomColumn:
     """Plan a column that has at most so many characters."""
-    assert task.encoder is not None
-    tile_size = task.encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
+    encoder = task.encoder
+    assert encoder is not None
+    tile_size = encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size = plan.segment_size(chars_limit)
@@ -249,6 +239,7 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
     return RoomColumn(
         number,
         task,
+        encoder,
         chars_limit,
         tile_size,
         segment_size,
@@ -334,7 +325,7 @@ def make_room(
     packs_place = waves_place + _WAVE_NBYTES * waves
     views_at = reserve(packs_place + (_PACK_NBYTES * segments if encode else 0))
     row_words = [reserve(4 * column.row_blocks) for column in columns]
-    training_at = [reserve(scopes * nbytes) for nbytes in each[:-1]]
+    training_at = [reserve(scopes * nbytes) for nbytes in each[:-1]] if scopes else []
     in_turns = max((one.in_turns for one in of_columns), default=0)
     turns_at = turns_nbytes = 0
     if in_turns and (at_once or not encode):
@@ -365,7 +356,7 @@ def make_room(
     work.take(lane)
     views = at(views_at)
     # What has no bytes lies nowhere.
-    places = [at(place) if scopes * nbytes else 0 for place, nbytes in zip(training_at, each, strict=False)]
+    places = [at(place) if nbytes else 0 for place, nbytes in zip(training_at, each, strict=False)] or [0] * 5
     return Room(
         lane,
         side,
@@ -383,4 +374,6 @@ def make_room(
         part_nbytes,
         views + waves_place if encode else 0,
         views + packs_place if encode else 0,
+        encoder,
+        scopes,
     )

@@ -53,8 +53,9 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
             )
         )
         row_blocks += column.row_blocks
-        each, form = column.per_table, column.encoder.tables_form(column.tile_size)
-        scopes += [ScopeView(at, column.segments, each * i, each, form) for i in range(column.scopes)]
+        if column.scopes:
+            each, form = column.per_table, column.encoder.tables_form(column.tile_size)
+            scopes += [ScopeView(at, column.segments, each * i, each, form) for i in range(column.scopes)]
     room.lane.send(room.views_at, words(chain(columns, scopes, waves)))
     return row_blocks
 
