@@ -225,6 +225,28 @@ def _gather(words: Any, width: int, skip: int, numbers: Any) -> None:
 
 
 @njit()
+def _unpack_bytes(words: Any, width: int, base: np.uint64, values: int) -> None:
+    """Write a whole plain block of bytes, of 1 to 8 bits each: eight that follow each other are spread in one word."""
+    four, two, one = (np.uint64(32 - 4 * width), np.uint64(16 - 2 * width), np.uint64(8 - width))
+    low_four = _LOW >> four
+    low_two = (np.uint64(0xFFFF) >> two) * np.uint64(0x0000000100000001)
+    low_one = (np.uint64(0xFF) >> one) * np.uint64(0x0001000100010001)
+    tops, bases = np.uint64(0x8080808080808080), (base & np.uint64(0xFF)) * np.uint64(0x0101010101010101)
+    for part in range(4):
+        bit = 8 * width * part
+        first, shift = 32 * (bit // 32), np.uint64(bit % 32)
+        to = values + part // 2 * 512 + part % 2 * 8
+        for lane in range(32):
+            # What lies behind the block's words is cut off.
+            x = (np.uint64(words[first + lane]) | np.uint64(words[first + 32 + lane]) << np.uint64(32)) >> shift
+            x |= (np.uint64(words[first + 64 + lane]) << np.uint64(1)) << (np.uint64(63) - shift)
+            x = x & low_four | x << four & low_four << np.uint64(32)
+            x = x & low_two | x << two & low_two << np.uint64(16)
+            x = x & low_one | x << one & low_one << np.uint64(8)
+            store64(to + 16 * lane, ((x & ~tops) + (bases & ~tops)) ^ ((x ^ bases) & tops))
+
+
+@njit()
 def _pack(
     values: int, itemsize: int, rows: int, divisor: np.uint64, kinds: Any, bases: Any, slopes: Any, codes: int
 ) -> None:
@@ -306,6 +328,9 @@ def _unpack(
             x[:] = 0
         else:
             copy(words.ctypes.data, codes + 128 * begin, 128 * width)
+            if itemsize == 1 and count == _BLOCK and not (delta or divided):
+                _unpack_bytes(words, width, base, values + i * _BLOCK)
+                continue
             numbers[:] = 0
             _gather(words, width, 0, numbers)
             if width > 32:
