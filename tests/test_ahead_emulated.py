@@ -28,9 +28,9 @@ def gpu(emulator: Emulator) -> Iterator[Gpu]:
     device.made: Made = set()
     kernel = device.kernel
 
-    def noted(file: str, name: str, defines: Any) -> Any:
+    def noted(file: str, name: str, defines: Any, *shared: int) -> Any:
         device.made.add((file, name, tuple(sorted(defines.items()))))
-        return kernel(file, name, defines)
+        return kernel(file, name, defines, *shared)
 
     device.kernel = noted
     with emulated(device, "values"):

@@ -9,11 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cudf_fsst.codecs import onpair
 from cudf_fsst.codecs.text import cpu, launch
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
-from fsst_gpu import ODD, SEGMENT, WAYS, Gpu, any_rows, column, gpu, same_strings, several, take_in_a_way, text
+from fsst_gpu import (
+    ODD,
+    SEGMENT,
+    WAYS,
+    Gpu,
+    any_rows,
+    column,
+    damaged_in_many_places,
+    gpu,
+    same_strings,
+    several,
+    take_in_a_way,
+    text,
+)
 
 __all__ = ["emulator", "gpu"]
 
@@ -178,6 +192,35 @@ def test_take_from_several_columns(way: str, gpu: Gpu, rng: np.random.Generator)
             assert (fetched is not None) == fits, name
             for one, wanted in zip(fetched or [], expected, strict=False):
                 same_strings(one, wanted)
+
+
+def test_single_rows_by_python(gpu: Gpu, rng: np.random.Generator) -> None:
+    """All but long rows, and damaged ones."""
+    from cudf_fsst.codecs.text import cuda_row
+    from cudf_fsst.device.memory import Lane
+
+    count = 1500
+    columns = [column(rows) for rows in several(rng, count)]
+    sizes = zip(columns, (256, 1024, 512, 128), ("default", "max", "default", "max"), strict=True)
+    on_host = [cpu.compress(one, tile_size=size, level=level) for one, size, level in sizes]
+    on_host += [cpu.compress(columns[0], onpair, tile_size=256), [*on_host[0], *on_host[2], *on_host[3]]]
+    for segments in on_host:
+        there = Segments(gpu.cuda.to_device(segments))
+        rows = sum(segment.rows for segment in segments)
+        for row in {0, rows - 1, *rng.integers(0, rows, 30).tolist()}:
+            wanted = cpu.take(segments, np.array([row]))
+            with Lane() as lane:
+                found = cuda_row.read_row(there, row, lane)
+            assert (found is None) == (wanted.chars.size > cuda_row.MOST_CHARS)
+            if found is not None:
+                same_strings(found, wanted)
+    for _ in range(60):
+        damaged = damaged_in_many_places(on_host[0][0], rng, 0.5)
+        there = gpu.cuda.to_device([damaged])
+        with Lane() as lane:
+            for row in rng.integers(0, damaged.rows, 5).tolist():
+                found = cuda_row.read_row(there, row, lane)
+                assert found is None or found.chars.size <= cuda_row.MOST_CHARS
 
 
 @given(

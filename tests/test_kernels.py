@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,43 +21,66 @@ import pytest
 from cudf_fsst import notices, workers
 from cudf_fsst.device import kernels
 
-DISK: set[tuple[str, tuple[str, ...]]] = set()
-
-
-class RawKernel:
-    """As in CuPy, the compiler's output is written where the compiler ran."""
-
-    def __init__(self, code: str, name: str, options: tuple[str, ...]) -> None:
-        self.key, self.name, self.kernel = (code, options), name, None
-
-    def compile(self, log_stream: Any) -> None:
-        if "broken" in self.name:
-            raise RuntimeError("the compiler failed")
-        if self.key not in DISK:
-            if BESIDE is not None:
-                BESIDE.wait(10)
-            assert self.key not in DISK, "compiled twice"
-            DISK.add(self.key)
-            log_stream.write("")
-
-
+#: What was compiled, in this order: the option that says the tile size, the kernel's name, and whether it was quick.
+MADE: list[tuple[str, str, bool]] = []
 #: Where as many compilations as it has parties wait for each other.
 BESIDE: threading.Barrier | None = None
 
 
+def compile_using_nvrtc(text: str, options: tuple[str, ...], *, cache_in_memory: bool) -> tuple[bytes, None]:
+    """As CuPy's: code, and no names."""
+    assert cache_in_memory, "nothing is written beside what is kept"
+    found = re.search(r"__global__ void(?:\s+__\w+__\([^()]*\))*\s+(\w+)\(", text)
+    if found is None:
+        raise RuntimeError("the compiler failed")
+    if BESIDE is not None:
+        BESIDE.wait(10)
+    key = next(option for option in options if option.startswith("-DTILE")), found[1], kernels.QUICK in options
+    assert key not in MADE, "compiled twice"
+    MADE.append(key)
+    return repr(key).encode(), None
+
+
+class RawModule:
+    """CuPy's, of code on disk."""
+
+    def __init__(self, *, path: str) -> None:
+        self.code = Path(path).read_bytes()
+
+    def get_function(self, name: str) -> types.SimpleNamespace:
+        assert f"'{name}'".encode() in self.code
+        return types.SimpleNamespace(kernel=self.code, shared_size_bytes=24, max_dynamic_shared_size_bytes=49152)
+
+
+class Device(nullcontext[None]):
+    """CuPy's, which can be made the current one."""
+
+    compute_capability = "90"
+
+
 @pytest.fixture(autouse=True)
-def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
-    DISK.clear()
+def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    MADE.clear()
+    kernels._made_of.cache_clear()
     memory = types.ModuleType("cudf_fsst.device.memory")
     memory.gpu_model = lambda: "NVIDIA Test sm_90"
     cupy = types.ModuleType("cupy")
-    cupy.RawKernel = RawKernel
-    cupy.cuda = types.SimpleNamespace(Device=nullcontext)
+    cupy.RawModule, cupy.__version__ = RawModule, "14.2.0"
+    cupy.cuda = types.SimpleNamespace(
+        Device=Device,
+        compiler=types.SimpleNamespace(compile_using_nvrtc=compile_using_nvrtc),
+        runtime=types.SimpleNamespace(runtimeGetVersion=lambda: 13020),
+    )
     monkeypatch.setattr(kernels, "_LONG", 0)
+    monkeypatch.setattr(kernels, "LATER", 0.01)
     monkeypatch.setattr(kernels, "_locks", {})
-    monkeypatch.setattr(kernels, "_compiled", set())
+    monkeypatch.setattr(kernels, "_compiled", {})
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(sys.modules, memory.__name__, memory)
+    yield
+    settle()
+    kernels._made_of.cache_clear()
 
 
 @pytest.fixture
@@ -68,10 +92,27 @@ def unhandled(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
     return logger
 
 
-def compile_some() -> None:
-    for name in ("fsst_encode", "text_compact"):
-        assert kernels.kernel(name, name, {"TILE": 256}).name == name
-    kernels.kernel("fsst_encode", "fsst_encode", {"TILE": 512})
+def settle() -> None:
+    """Wait for what is compiled in threads."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if not workers._pool.wanted and not any(isinstance(one, threading.Timer) for one in threading.enumerate()):
+            return
+        time.sleep(0.001)
+    raise AssertionError("threads are still at work")
+
+
+def code(name: str, tile: int, *, quick: bool) -> bytes:
+    return repr((f"-DTILE={tile}u", name, quick)).encode()
+
+
+def compile_some(*, quick: bool = True) -> None:
+    """Have kernels launched; `quick`: none of them is on disk."""
+    for name, tile in (("fsst_encode", 256), ("text_compact", 256), ("fsst_encode", 512)):
+        kernel = kernels.Kernel(name, name, {"TILE": tile})
+        assert kernel.run == code(name, tile, quick=quick)
+        settle()
+        assert kernel.run == code(name, tile, quick=False)
 
 
 def test_a_line_for_every_compilation(unhandled: logging.Logger, capfd: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +123,7 @@ def test_a_line_for_every_compilation(unhandled: logging.Logger, capfd: pytest.C
         re.fullmatch(r"cudf_fsst: compiled (\w+) for NVIDIA Test sm_90 in .*", line)[1] for line in err.splitlines()
     ]
     assert names == ["fsst_encode", "text_compact", "fsst_encode"]
-    compile_some()
+    compile_some(quick=False)
     assert capfd.readouterr() == ("", "")
 
 
@@ -125,7 +166,7 @@ def test_silenced(
 def test_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "cudf_fsst"):
         compile_some()
-        compile_some()
+        compile_some(quick=False)
     assert [record.levelname for record in caplog.records] == ["INFO"] * 3
     assert "once per machine" in caplog.text
 
@@ -133,42 +174,43 @@ def test_a_record_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
 def test_ahead(unhandled: logging.Logger, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     monkeypatch.setattr(sys.modules[__name__], "BESIDE", threading.Barrier(3))
-    made = [partial(kernels.kernel, "fsst_encode", "fsst_encode", {"TILE": tile}) for tile in (128, 256, 512)]
-    kernels.ahead([*made, partial(kernels.kernel, "fsst_encode", "broken", {"TILE": 1024})])
-    until = time.monotonic() + 20
-    while workers._pool.wanted and time.monotonic() < until:
-        time.sleep(0.001)
-    assert not workers._pool.wanted
-    assert len(DISK) == 3  # beside each other, or the barrier would have broken
-    made[0]()
+    made = [kernels.Kernel("fsst_encode", "fsst_encode", {"TILE": tile}) for tile in (128, 256, 512)]
+    broken = kernels.Kernel("fsst_encode", "broken", {"TILE": 1024})
+    kernels.ahead([lambda one=one: one for one in (*made, broken)])
+    settle()
+    # Beside each other, or the barrier would have broken.
+    every = [(f"-DTILE={tile}u", "fsst_encode", quick) for tile in (128, 256, 512) for quick in (False, True)]
+    assert sorted(MADE) == sorted(every)
+    assert [one[2] for one in MADE] == [True] * 3 + [False] * 3
+    assert [one.run for one in made] == [code("fsst_encode", tile, quick=False) for tile in (128, 256, 512)]
     assert capfd.readouterr() == ("", "")  # nobody waited
     with pytest.raises(RuntimeError, match="the compiler failed"):
-        kernels.kernel("fsst_encode", "broken", {"TILE": 1024})
+        _ = broken.run
 
 
 def test_what_is_needed_comes_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     done: list[str] = []
-    last = threading.Event()
 
-    def slow(name: str) -> None:
+    def load(kernel: kernels.Kernel) -> None:
         time.sleep(0.02)
-        done.append(name)
-        if name == "broken":
+        done.append(kernel.name)
+        if kernel.name == "broken":
             raise RuntimeError("the compiler failed")
 
-    def quick(number: int) -> None:
-        done.append("then")
-        if number == 3:
-            last.set()
+    def make(name: str) -> kernels.Kernel:
+        if name == "none":
+            raise RuntimeError("no such kernel")
+        return kernels.Kernel("fsst_encode", name, {})
 
-    needed = [partial(slow, name) for name in ("one", "broken", "two", "three")]
-    kernels.ahead(needed, [partial(quick, number) for number in range(4)])
-    assert last.wait(20)
+    monkeypatch.setattr(kernels.Kernel, "load", load)
+    monkeypatch.setattr(kernels.Kernel, "best", lambda kernel: done.append("best"))
+
+    needed = [partial(make, name) for name in ("one", "broken", "none", "two", "three")]
+    kernels.ahead(needed, [partial(make, "other")] * 3)
+    settle()
     assert sorted(done[:4]) == ["broken", "one", "three", "two"]
-    last.clear()
-    kernels.ahead([], [partial(quick, 3)])
-    assert last.wait(20)
+    assert done[4:] == ["best"] * 7
 
 
 def test_waiting_for_what_is_compiled_ahead(
@@ -176,14 +218,78 @@ def test_waiting_for_what_is_compiled_ahead(
 ) -> None:
     barrier = threading.Barrier(2)
     monkeypatch.setattr(sys.modules[__name__], "BESIDE", barrier)
-    make = partial(kernels.kernel, "fsst_encode", "fsst_encode", {"TILE": 256})
-    kernels.ahead([make])
+    kernels.ahead([partial(kernels.Kernel, "fsst_encode", "fsst_encode", {"TILE": 256})])
     while not barrier.n_waiting:
         threading.Event().wait(0.001)
-    threading.Timer(0.1, barrier.wait).start()
-    make()
+
+    def go_on() -> None:
+        barrier.wait()
+        monkeypatch.setattr(sys.modules[__name__], "BESIDE", None)
+
+    threading.Timer(0.1, go_on).start()
+    assert kernels.Kernel("fsst_encode", "fsst_encode", {"TILE": 256}).run
+    settle()
     assert capfd.readouterr().err.count("compiled fsst_encode for") == 1
-    assert len(DISK) == 1
+    assert len(MADE) == 2
+
+
+def test_a_compiler_that_is_never_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = sys.modules["cupy"].cuda.compiler
+
+    def older(text: str, options: tuple[str, ...], *, cache_in_memory: bool) -> tuple[bytes, None]:
+        if kernels.QUICK in options:
+            raise ValueError(f"unrecognized option {kernels.QUICK}")
+        return compile_using_nvrtc(text, options, cache_in_memory=cache_in_memory)
+
+    monkeypatch.setattr(compiler, "compile_using_nvrtc", older)
+    compile_some(quick=False)
+    assert len(MADE) == 3
+
+
+def test_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(*, quick: bool) -> list[tuple[str, str, bool]]:
+        """What is compiled in another process."""
+        MADE.clear()
+        kernels._compiled.clear()
+        compile_some(quick=quick)
+        return list(MADE)
+
+    assert len(again(quick=True)) == 6
+    assert again(quick=False) == []
+    for path in (tmp_path / "cudf_fsst" / "text_compact").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])  # the machine failed before all was written
+    kernels._compiled.clear()
+    MADE.clear()
+    assert kernels.Kernel("text_compact", "text_compact", {"TILE": 256}).run == code("text_compact", 256, quick=True)
+    settle()
+    assert [one[1:] for one in MADE] == [("text_compact", True), ("text_compact", False)]
+    monkeypatch.setattr(Device, "compute_capability", "100")
+    assert len(again(quick=True)) == 6
+    monkeypatch.setattr(sys.modules["cupy"], "__version__", "14.3.0")
+    kernels._made_of.cache_clear()
+    assert len(again(quick=True)) == 6
+
+
+def test_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file"))
+    compile_some()
+    compile_some(quick=False)
+    assert len(MADE) == 6
+
+
+def test_shared_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def get_function(self: RawModule, name: str) -> Any:
+        asked.append(types.SimpleNamespace(kernel="launches", shared_size_bytes=24))
+        return asked[-1]
+
+    monkeypatch.setattr(RawModule, "get_function", get_function)
+    kernel = kernels.Kernel("fsst_encode", "fsst_encode", {"TILE": 256}, 232448)
+    assert kernel.run == "launches"
+    settle()
+    assert [one.max_dynamic_shared_size_bytes for one in asked] == [232448 - 24] * 2
 
 
 @pytest.mark.gpu

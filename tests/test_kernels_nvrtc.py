@@ -66,8 +66,7 @@ def compile_kernels() -> Callable[[str, Any, int], bytes]:
     def compile_file(file: str, defines: Mapping[str, int], architecture: int, kernel: str | None = None) -> bytes:
         text = (kernels.source(file) if kernel is None else kernels.alone(kernels.source(file), kernel)).encode()
         program = call(nvrtc.nvrtcCreateProgram, text, f"{file}.cu".encode(), 0, [], [])
-        # What CuPy adds to our options, as far as it changes the code.
-        flags = [*kernels.options(defines), "-ftz=true", f"-arch=sm_{architecture}"]
+        flags = [*kernels.options(defines), f"-arch=sm_{architecture}"]
         error, *_ = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
         log = bytearray(call(nvrtc.nvrtcGetProgramLogSize, program))
         call(nvrtc.nvrtcGetProgramLog, program, log)
@@ -148,6 +147,13 @@ def test_code_of_one_kernel(file: str, compile_kernels: Callable[..., bytes]) ->
         assert [one for one in sections if one.startswith(".text.")] == [name]
         assert sections[name] == code or name in moved, name
         assert abs(len(sections[name]) - len(code)) < len(code) / 100, name
+
+
+def test_quick_code(compile_kernels: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What whoever waits gets; it may keep values in local memory."""
+    monkeypatch.setattr(kernels, "OPTIONS", (*kernels.OPTIONS, kernels.QUICK))
+    cubin = compile_kernels("fsst_search", ALONE["fsst_search"], 90, "fsst_search")
+    assert [name for name, _ in _sections(cubin) if name.startswith(".text.")] == [".text.fsst_search"]
 
 
 def test_a_frame_is_seen(compile_kernels: Callable[[str, Any, int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,7 @@ def test_given_tables() -> None:
     series = strings(500)
     table = cudf_fsst.train(series, codec=toy_text.NAME)
     assert table == toy_text.ToyTable()
+    assert table.expand(bytes([98, 98 + 128, 0, 255])) == b"aaa\xff"
     column = series.fsst.compress(table=table)
     assert (column.codec, column.tables) == (toy_text.NAME, (table,))
     for other in "fsst", "dict":

@@ -179,6 +179,7 @@ class DeviceBackend:
     def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings; see `HostBackend.accept`."""
         with self.current(), MATCH, _gpu().Lane(stream) as lane:
+            _gpu().ahead.start("ask more")
             found = _gpu().codecs.accept(node, machine, lane=lane)
         if found is None:
             return None
@@ -222,11 +223,15 @@ class DeviceBackend:
             return _gpu().codecs.receive(nodes, lane=lane)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:
-        """Rows of a column of strings, in host memory: few of them by one launch and one copy."""
-        from ..codecs.text import cuda_take
-
+        """Rows of a column of strings, in host memory: one without a launch, few of them by one launch and one copy."""
         with self.current(), _gpu().Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
+            if not node.coded and len(wanted) == 1:
+                one: HostStrings | None = _gpu().codecs.read_row(node.segments, start, lane)
+                if one is not None:
+                    return one
+            from ..codecs.text import cuda_take
+
             few = None if node.coded else cuda_take.fetch([node.segments], wanted, lane=lane)
             if few is not None:
                 return few[0]

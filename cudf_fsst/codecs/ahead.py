@@ -1,6 +1,7 @@
 """Kernels that calls will need, compiled beside each other before they are asked for.
 
-Compiling takes seconds on a machine that has none of them on disk, if it is done one after another, as calls ask.
+Compiling takes seconds on a machine that has none of them on disk, if it is done one after another, as calls ask. But
+NVRTC does half of its work for one kernel at a time, whatever the threads. So what a call needs comes before the rest.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from .dict import cuda as dictionaries
 from .text import cuda as text
 from .values import cuda as values
 
-#: What calls do, in the order in which a first job does it, and the steps of which codecs say what kernels they need.
+#: What calls do, in the order in which a first job does it: steps, and who is asked what kernels it needs for them.
 NEEDS = {
-    "strings": ("compress", "sample"),
-    "values": ("measure", "encode"),
-    "dictionaries": ("find",),
-    "row": ("take",),
-    "ask": ("match",),
-    "read": ("read",),
+    "strings": (("compress", "text"), ("sample", "dictionaries")),
+    "values": (("measure", "values"), ("encode", "values")),
+    "dictionaries": (("find", "dictionaries"),),
+    "row": (("take", "text"),),
+    "short": (("compress short", "text"), ("sample short", "dictionaries")),
+    "ask": (("match", "text"),),
+    "ask more": (("match more", "text"),),
+    "read": (("read", "text"), ("read", "dictionaries"), ("read", "values")),
 }
 #: A device and what has been begun for it.
 _started: set[tuple[int, str]] = set()
@@ -41,13 +44,23 @@ def start(need: str) -> None:
         return
     others = [] if any(begun == device for begun, _ in _started) else [name for name in NEEDS if name != need]
     _started.add((device, need))
-    kernels.ahead([*makers(need)], [make for name in others for make in makers(name)])
+    kernels.ahead(makers(need), (make for name in others for make in makers(name)))
 
 
-def makers(need: str) -> Iterator[Callable[[], object]]:
+def makers(need: str) -> Iterator[Callable[[], kernels.Kernel]]:
     """What makes each kernel that calls of the usual kind need, by what the codecs declare."""
-    codecs: Any = *registry.texts(), *registry.values()
-    sides: Any = *(codec.device() for codec in codecs), text, dictionaries, values
-    for step in NEEDS[need]:
-        for side in sides:
+    for step, who in NEEDS[need]:
+        for side in _sides(who):
             yield from side.kernels(step)
+
+
+def _sides(who: str) -> Iterator[Any]:
+    """GPU sides, imported one after another; of codecs of text, that which is taken where none is named."""
+    if who == "text":
+        yield registry.texts()[0].device()
+        yield text
+    elif who == "values":
+        yield values
+        yield from (codec.device() for codec in registry.values())
+    else:
+        yield dictionaries

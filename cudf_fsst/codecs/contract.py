@@ -57,6 +57,7 @@ import numpy.typing as npt
 from .part import Packed
 
 if TYPE_CHECKING:
+    from ..device.kernels import Kernel
     from .text.cpu_decode import Decoder
     from .text.cpu_match_kernels import Search
     from .text.cuda_task import TileEncoder
@@ -155,7 +156,7 @@ class DeviceCodec(Protocol):
     def ALONE(self) -> bool:
         """Whether one piece is compressed at a time."""
 
-    def kernels(self, step: str) -> Iterable[Callable[[], object]]:
+    def kernels(self, step: str) -> Iterable[Callable[[], Kernel]]:
         """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
 
     @property
@@ -218,6 +219,9 @@ class Table(Protocol):
     @classmethod
     def from_bytes(cls, data: bytes) -> Table:
         """Read what `to_bytes` gave; ValueError for anything else."""
+
+    def expand(self, codes: bytes) -> bytes:
+        """What the codes of a tile stand for; IndexError or ValueError for what are none."""
 
     def __hash__(self) -> int: ...
 
@@ -297,7 +301,7 @@ class DeviceTextCodec(Protocol):
         None: the host encodes (``text/cuda_on_host.py``).
         """
 
-    def kernels(self, step: str) -> Iterable[Callable[[], object]]:
+    def kernels(self, step: str) -> Iterable[Callable[[], Kernel]]:
         """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
 
     def decode_table(self, table: Any) -> npt.NDArray[np.uint8]:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
-from ..device.kernels import kernel
+from ..device.kernels import Kernel
 from ..device.memory import current_device, device_attributes
 
 
 @cache
-def _kernel_on(device: int, file: str, name: str, defines: tuple[tuple[str, int], ...], shared: bool) -> Any:
-    made = kernel(file, name, dict(defines))
-    if shared:
-        made.raw.max_dynamic_shared_size_bytes = device_attributes()["shared_per_block"] - made.raw.shared_size_bytes
-    return made
+def _kernel_on(device: int, file: str, name: str, defines: tuple[tuple[str, int], ...], shared: bool) -> Kernel:
+    return Kernel(file, name, dict(defines), device_attributes()["shared_per_block"] if shared else 0)
 
 
-def get_kernel(file: str, name: str, defines: Mapping[str, int], *, shared: bool = False) -> Any:
+def get_kernel(file: str, name: str, defines: Mapping[str, int], *, shared: bool = False) -> Kernel:
     """A kernel for the current device; `shared`: it may use more than 48 KiB of dynamic shared memory."""
     return _kernel_on(current_device(), file, name, tuple(defines.items()), shared)
 

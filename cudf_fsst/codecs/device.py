@@ -25,6 +25,7 @@ from .registry import string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text.cuda_row import read_row
 from .text.cuda_task import chars_of, takes_all
 from .text.segment import Segment
 from .values import cuda as fixed
@@ -40,6 +41,7 @@ __all__ = [
     "match",
     "merge",
     "read",
+    "read_row",
     "receive",
     "remap",
     "take",

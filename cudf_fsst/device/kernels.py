@@ -1,4 +1,8 @@
-"""CUDA C++ sources and their compilation (NVRTC through CuPy, cached on disk by CuPy).
+"""CUDA C++ sources and their compilation (NVRTC through CuPy), and compiled kernels on disk.
+
+What is on disk is found by its sources, options and GPU alone: no compiler is loaded to look for it, as CuPy's own
+cache does for each set of options. A kernel is loaded when it is first launched. Where somebody waits for the compiler,
+it is told to be `QUICK`, and the code is replaced by the best as soon as that is there.
 
 Each kernel is compiled by itself, so a call waits for those that it launches, not for their whole files. The code is
 the same (``tests/test_kernels_nvrtc.py``). By NVRTC 12.9 on one core, a first ``contains`` has 1.0 s to compile where
@@ -9,22 +13,26 @@ nobody waits for yet.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
+import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..notices import tell
 from ..workers import TaskGroup
 
 #: Options every kernel is compiled with, beside the constants of its codec.
-OPTIONS = ("-std=c++17",)
+OPTIONS = ("-std=c++17", "-ftz=true")
+#: What makes code in half the time, which takes up to a half longer. With "max" that is a third, and 50 times longer.
+QUICK = "--Ofast-compile=mid"
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 #: A kernel's head, up to its name; one written by a macro is called ``name`` there.
@@ -36,25 +44,14 @@ _MACRO = re.compile(r"^#define (\w+)\(name\b(?:.*\\\n)*?.*__global__", re.MULTIL
 #: Seconds of waiting for a kernel that are worth a line.
 _LONG = 0.2
 _log = logging.getLogger("cudf_fsst")
-#: One lock a kernel and its options, so that it is compiled once, by whoever comes first.
-_locks: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
-#: Those for which the compiler ran.
-_compiled: set[tuple[str, tuple[str, ...]]] = set()
+#: One lock for each kernel's code, so that it is compiled once, by whoever comes first.
+_locks: dict[str, threading.Lock] = {}
+#: Where the code is for which the compiler ran.
+_compiled: dict[str, Path] = {}
 #: Threads that compile ahead; most of a machine's cores have nothing else to do then.
 _MOST_THREADS = 8
-
-
-class _CompilerOutput(threading.local):
-    """Where CuPy writes the compiler's output: if the compiler ran, not if CuPy's cache on disk had the kernels."""
-
-    written = False
-
-    def write(self, _text: str) -> None:
-        self.written = True
-
-
-# One for all kernels: CuPy keeps a module in memory per source, options and this.
-_output = _CompilerOutput()
+#: Seconds after which they go about what no call has asked for.
+LATER = 0.5
 
 
 @cache
@@ -67,16 +64,21 @@ def folder() -> Path:
 
 @cache
 def source(name: str) -> str:
-    """Full text of ``kernels/<name>.cu``, own headers inlined (CuPy's cache does not look into included files)."""
+    """Full text of ``kernels/<name>.cu``, own headers inlined."""
     inlined: set[str] = set()
 
     def inline(match: re.Match[str]) -> str:
         if match[1] in inlined:
             return ""
         inlined.add(match[1])
-        return _INCLUDE.sub(inline, (folder() / match[1]).read_text())
+        return _INCLUDE.sub(inline, _text(match[1]))
 
-    return _INCLUDE.sub(inline, (folder() / f"{name}.cu").read_text())
+    return _INCLUDE.sub(inline, _text(f"{name}.cu"))
+
+
+@cache
+def _text(file: str) -> str:
+    return (folder() / file).read_text()
 
 
 def alone(text: str, name: str) -> str:
@@ -90,34 +92,26 @@ def alone(text: str, name: str) -> str:
     return _KERNEL.sub(keep, text)
 
 
-@cache
-def _alone(file: str, name: str) -> str:
-    return alone(source(file), name)
-
-
 def options(defines: Mapping[str, int]) -> tuple[str, ...]:
     """Compiler options with the constants that host and device share."""
     return (*OPTIONS, *(f"-D{name}={value}u" for name, value in sorted(defines.items())))
 
 
-class Kernel(NamedTuple):
+@cache
+def _made_of(file: str) -> str:
+    """What code of a file is made of, besides options: this module, CuPy, CUDA and the source."""
+    import cupy
+
+    version = f"{cupy.__version__} {cupy.cuda.runtime.runtimeGetVersion()}"
+    return _sha1("\0".join((Path(__file__).read_text(), version, source(file))).encode())
+
+
+def _sha1(data: bytes) -> str:
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+
+
+class Kernel:
     """A kernel on one device.
-
-    Attributes
-    ----------
-    name : str
-    raw : cupy.RawKernel
-    run : cupy.cuda.Function
-        Launches it there. `raw` does so by looking for it first.
-    """
-
-    name: str
-    raw: Any
-    run: Any
-
-
-def kernel(file: str, name: str, defines: Mapping[str, int]) -> Kernel:
-    """A kernel, compiled for the current device unless CuPy's cache on disk has it.
 
     Parameters
     ----------
@@ -127,75 +121,205 @@ def kernel(file: str, name: str, defines: Mapping[str, int]) -> Kernel:
         The kernel's name.
     defines
         Constants shared with the host.
+    shared
+        Bytes of shared memory that a thread block may have; 0: 48 KiB, for which nobody has to ask.
     """
-    import cupy
 
-    key = name, options(defines)
-    made = cupy.RawKernel(_alone(file, name), name, key[1])
-    lock = _locks.setdefault(key, threading.Lock())
-    start = time.perf_counter()
-    waited = lock.locked()
-    with lock:
-        _output.written = False
-        made.compile(log_stream=_output)
-        if _output.written:
-            _compiled.add(key)
-    if key in _compiled and (waited or _output.written) and not _ahead.here:
-        _tell(name, time.perf_counter() - start)
-    return Kernel(name, made, made.kernel)
+    #: What launches it on the current device, a `cupy.cuda.Function`; made when it is first asked for.
+    run: Any
+
+    def __init__(self, file: str, name: str, defines: Mapping[str, int], shared: int = 0) -> None:
+        self.name, self._file, self._options, self._shared = name, file, options(defines), shared
+        self._lock, self._code = threading.Lock(), Path()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "run":
+            raise AttributeError(name, name=name, obj=self)
+        self.load()
+        return self.run
+
+    def load(self) -> None:
+        """Have something to launch."""
+        with self._lock:
+            if "run" not in vars(self):
+                self._load(self._ready())
+
+    def _load(self, code: Path) -> None:
+        import cupy
+
+        raw = cupy.RawModule(path=str(code)).get_function(self.name)
+        if self._shared:
+            # Once, to the most there is: threads that launch with different amounts share the kernel.
+            raw.max_dynamic_shared_size_bytes = self._shared - raw.shared_size_bytes
+        self._code, self.run = code, raw.kernel
+
+    def _ready(self) -> Path:
+        """Code on disk for the current device: the best, or what the compiler makes `QUICK`."""
+        code = self._found(self._options)
+        if code is not None:
+            return code
+        try:
+            code = self._made((*self._options, QUICK))
+        except Exception:  # a compiler that does not know the option; anything else comes again
+            return self._made(self._options)
+        if not _ahead.here:
+            _AheadThreads().begin(self.best)
+        return code
+
+    def best(self) -> None:
+        """Compile the best code unless it is on disk, and have it launched from now on."""
+        code = self._made(self._options)
+        with self._lock:
+            if "run" in vars(self) and self._code != code:
+                self._load(code)
+
+    def _key(self, options: tuple[str, ...]) -> str:
+        import cupy
+
+        device = cupy.cuda.Device().compute_capability
+        return _sha1("\0".join((_made_of(self._file), self.name, device, *options)).encode())
+
+    def _found(self, options: tuple[str, ...]) -> Path | None:
+        key = self._key(options)
+        return _compiled.get(key) or _find(self.name, key)
+
+    def _made(self, options: tuple[str, ...]) -> Path:
+        """Code on disk by these options; whoever waits for the compiler is told."""
+        import cupy
+
+        key = self._key(options)
+        lock = _locks.setdefault(key, threading.Lock())
+        start = time.perf_counter()
+        waited = lock.locked()
+        with lock:
+            path = _compiled.get(key) or _find(self.name, key)
+            if ran := path is None:
+                text = alone(source(self._file), self.name)
+                code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, options, cache_in_memory=True)
+                path = _compiled[key] = _keep(self.name, key, code)
+        if key in _compiled and (waited or ran) and not _ahead.here:
+            _tell(self.name, time.perf_counter() - start)
+        return path
 
 
-class _Ahead(threading.local):
+def _disk() -> Path:
+    """Where compiled kernels are: beside CuPy's own."""
+    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache") / "cudf_fsst"
+
+
+def _find(name: str, key: str) -> Path | None:
+    """Code on disk; the file's name says its bytes, too, of which a machine that failed may have lost some."""
+    place = _disk() / name
+    for file in os.listdir(place) if place.is_dir() else ():
+        if file.startswith(key) and file == f"{key}-{_sha1((place / file).read_bytes())}":
+            return place / file
+    return None
+
+
+def _keep(name: str, key: str, code: bytes) -> Path:
+    """Put code on disk; where nothing can be written, for this process alone."""
+    path = _disk() / name / f"{key}-{_sha1(code)}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)
+    except OSError:
+        path = Path(_temporary().name) / path.name
+        path.write_bytes(code)
+    return path
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="cudf-fsst-")
+
+
+class _CompilesAhead(threading.local):
     """Whether this thread compiles what nobody waits for."""
 
     here = False
 
 
-_ahead = _Ahead()
+_ahead = _CompilesAhead()
 
 
-def ahead(needed: Sequence[Callable[[], object]], then: Sequence[Callable[[], object]] = ()) -> None:
-    """Make kernels in threads, for the current device.
+def ahead(needed: Iterable[Callable[[], Kernel]], then: Iterable[Callable[[], Kernel]] = ()) -> None:
+    """Compile kernels in threads, for the current device, where they are not on disk.
 
     Parameters
     ----------
     needed
-        Each makes a kernel, and is called once. The first come first. What one raises is left to who needs the kernel.
+        Each makes a kernel, which is compiled `QUICK` and loaded; the first come first. When all are there, their best
+        code is compiled. Who needs one that cannot be is told then.
     then
-        The same of others, when all that is needed has been made: compilers beside each other take longer.
+        The same of kernels of which only the best code is compiled, `LATER`: what compilers, and Python, do beside each
+        other takes longer.
     """
-    import cupy
+    threads = _AheadThreads(needed, then)
+    threads.begin(threads.start)
 
-    device = cupy.cuda.Device()
-    # The compiler must not run while the process takes its libraries down: `workers` sees to that.
-    group = TaskGroup(min(_MOST_THREADS, os.cpu_count() or 1))
-    #: One is taken for each kernel that was made, the last of them says so.
-    last = deque([False] * (len(needed) - 1) + [True])
 
-    def begin(makes: Sequence[Callable[[], object]], ended: Callable[[], None]) -> None:
-        for make in makes:
-            try:
-                group.begin(partial(_make, make, device, ended))
-            except RuntimeError:  # there is no thread for it
+class _AheadThreads:
+    """Threads that compile; they ask what there is to compile, too, for which Python may have to import more."""
+
+    def __init__(self, needed: Iterable[Callable[[], Kernel]] = (), then: Iterable[Callable[[], Kernel]] = ()) -> None:
+        import cupy
+
+        self._device = cupy.cuda.Device()
+        # The compiler must not run while the process takes its libraries down: `workers` sees to that.
+        self._group = TaskGroup(min(_MOST_THREADS, os.cpu_count() or 1))
+        self._needed, self._then = needed, then
+        self._made: list[Kernel] = []
+        self._left, self._lock = 1, threading.Lock()
+
+    def begin(self, work: Callable[..., object], *arguments: Any) -> None:
+        """Have something done."""
+        with suppress(RuntimeError):  # there is no thread for it
+            self._group.begin(partial(self._do, work, *arguments))
+
+    def _do(self, work: Callable[..., object], *arguments: Any) -> None:
+        _ahead.here = True
+        try:
+            with self._device:
+                work(*arguments)
+        except Exception as error:  # whatever CuPy and the compiler raise: who needs the kernel gets it again
+            _log.debug("could not compile ahead: %r", error)
+        finally:
+            _ahead.here = False
+
+    def start(self) -> None:
+        """Have all that is needed loaded."""
+        try:
+            for make in self._needed:
+                with self._lock:
+                    self._left += 1
+                self.begin(self._load, make)
+        finally:
+            self._ended()
+
+    def _load(self, make: Callable[[], Kernel]) -> None:
+        try:
+            kernel = make()
+            self._made.append(kernel)
+            kernel.load()
+        finally:
+            self._ended()
+
+    def _ended(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left:
                 return
+        for kernel in self._made:
+            self.begin(kernel.best)
+        later = threading.Timer(LATER, self.begin, (self._rest,))
+        later.daemon = True
+        later.start()
 
-    def ended() -> None:
-        if last.popleft():
-            begin(then, lambda: None)
-
-    begin(needed or then, ended if needed else lambda: None)
-
-
-def _make(make: Callable[[], object], device: Any, ended: Callable[[], None]) -> None:
-    _ahead.here = True
-    try:
-        with device:
-            make()
-    except Exception as error:  # whatever CuPy and the compiler raise: who needs the kernel gets it again
-        _log.debug("could not compile ahead: %r", error)
-    finally:
-        _ahead.here = False
-        ended()
+    def _rest(self) -> None:
+        for make in self._then:
+            self.begin(make().best)
 
 
 def _tell(name: str, seconds: float) -> None:
@@ -203,4 +327,4 @@ def _tell(name: str, seconds: float) -> None:
         return
     from .memory import gpu_model
 
-    tell(f"compiled {name} for {gpu_model()} in {seconds:.1f} s (once per machine: CuPy keeps it on disk)")
+    tell(f"compiled {name} for {gpu_model()} in {seconds:.1f} s (once per machine: it is kept on disk)")

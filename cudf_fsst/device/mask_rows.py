@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .kernels import kernel
+from .kernels import Kernel
 from .launch import MASK_BLOCK, MASK_DEFINES, MASK_THREADS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @cache
 def _kernel_on(_device: int, name: str) -> Any:
-    return kernel("mask_rows", name, MASK_DEFINES)
+    return Kernel("mask_rows", name, MASK_DEFINES)
 
 
 def mask_rows(mask: Any, *, lane: Lane) -> Any:

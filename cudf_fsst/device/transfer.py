@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .kernels import kernel
+from .kernels import Kernel
 from .memory import ALIGNMENT, SMALL, TOGETHER, Lane, Slice, current_device, side_streams
 from .pinned import host_buffer, host_buffers, is_pinned, keep
 
@@ -43,7 +43,7 @@ def _copy_lane() -> Lane:
 
 @cache
 def _gather_kernel_on(_device: int) -> Any:
-    return kernel("gather_buffers", "gather_buffers", {})
+    return Kernel("gather_buffers", "gather_buffers", {})
 
 
 class _Together:

@@ -126,6 +126,8 @@ def _literal(
     if not questions:
         return None
     example = {**given, **({names[0]: "a"} if names else {})}
+    if name == "contains" and given.keys() <= {"pat", "na", "regex"}:
+        example["regex"] = False  # which makes no difference, but for 40 ms that cuDF's first expression takes
     key = name, *((key, type(value), repr(value)) for key, value in example.items())
     return tuple(questions), exact, example, key
 

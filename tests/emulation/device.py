@@ -234,20 +234,12 @@ class _Returned(deque[tuple[int, None, int]]):
 
 
 class _Kernel:
-    """A `cudf_fsst.device.kernels.Kernel`, and what its `raw` and `run` are."""
+    """A `cudf_fsst.device.kernels.Kernel`."""
 
-    #: Shared memory that a kernel declares; not known here.
-    shared_size_bytes = 0
-
-    def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int]) -> None:
-        self._device, self.name = device, name
+    def __init__(self, device: FakeDevice, file: str, name: str, defines: Mapping[str, int], shared: int) -> None:
+        self._device, self.name, self._shared = device, name, shared
         macros = {key: f"{value}u" for key, value in defines.items()}
         self._module = device.emulator.load(f"{file}.cu", macros)
-        self.max_dynamic_shared_size_bytes = _DEFAULT_SHARED
-
-    @property
-    def raw(self) -> _Kernel:
-        return self
 
     def run(
         self,
@@ -258,7 +250,7 @@ class _Kernel:
         stream: _Stream,
         enable_cooperative_groups: bool = False,
     ) -> None:
-        asked = max(self.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
+        asked = max(self._shared, _DEFAULT_SHARED)
         assert shared_mem <= asked, f"{self.name}: {shared_mem} bytes of shared memory without asking"
         assert asked <= self._device.shared_per_block, f"{self.name}: {asked} bytes of shared memory on this GPU"
         self._device.launches.append(self.name)
@@ -337,11 +329,11 @@ class FakeDevice:
             }
         )
 
-    def kernel(self, file: str, name: str, defines: Mapping[str, int]) -> _Kernel:
-        """Stands for `cudf_fsst.device.kernels.kernel`."""
-        key = file, name, tuple(sorted(defines.items()))
+    def kernel(self, file: str, name: str, defines: Mapping[str, int], shared: int = 0) -> _Kernel:
+        """Stands for `cudf_fsst.device.kernels.Kernel`."""
+        key = file, name, tuple(sorted(defines.items())), shared
         if key not in self._kernels:
-            self._kernels[key] = _Kernel(self, file, name, defines)
+            self._kernels[key] = _Kernel(self, file, name, defines, shared)
         return self._kernels[key]
 
     def stream(self) -> _Stream:
@@ -519,7 +511,7 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
 
 _MEMORY, _PINNED = "cudf_fsst.device.memory", "cudf_fsst.device.pinned"
 #: What imports one of these has to do with the GPU; the last one is replaced.
-_ROOTS = (_MEMORY, _PINNED, "cudf_fsst.device.kernels.kernel")
+_ROOTS = (_MEMORY, _PINNED, "cudf_fsst.device.kernels.Kernel")
 _IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -598,8 +590,8 @@ def emulated(device: FakeDevice, codec: str) -> Iterator[types.ModuleType]:
         sys.modules.update(device.modules)
         for name in own:
             module: Any = importlib.import_module(name)
-            if hasattr(module, "kernel"):
-                module.kernel = device.kernel
+            if hasattr(module, "Kernel"):
+                module.Kernel = device.kernel
             if hasattr(module, "HostPool"):
                 module._pool = _HostPool(device)
                 module._returned = _Returned(module._pool)

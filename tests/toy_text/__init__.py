@@ -32,6 +32,13 @@ class ToyTable:
             raise ValueError(f"a toy table is b'\\x01', not {data!r:.20}")
         return cls()
 
+    def expand(self, codes: bytes) -> bytes:
+        """See `contract.Table`."""
+        made, following = bytearray(), iter(codes)
+        for code in following:
+            made += bytes([next(following)]) if code == 0 else bytes([code % 128 - self.plus]) * (1 + code // 128)
+        return bytes(made)
+
     def __len__(self) -> int:
         return 1
 

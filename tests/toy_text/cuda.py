@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cudf_fsst.codecs.text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from cudf_fsst.codecs.text.launch import defines
-from cudf_fsst.device.kernels import kernel
+from cudf_fsst.device.kernels import Kernel
 from cudf_fsst.device.memory import Lane
 
 from . import TILE_SIZE, ToyTable
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
     resident: int = 8
 
 
-def kernels(step: str) -> tuple[Callable[[], object], ...]:
+def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
     """None is compiled before a call asks for it."""
     del step
     return ()
@@ -50,7 +50,7 @@ class ToyEncoder(TileEncoder):
     def train(self, lane: Lane, room: TrainingRoom) -> None:
         """See `TileEncoder`."""
         arguments = np.uint64(room.lookup), np.uint64(room.exported), np.uint32(len(room.chars_limits))
-        lane.launch(kernel(FILE, "toy_train", defines(TILE_SIZE)), 1, 128, arguments)
+        lane.launch(Kernel(FILE, "toy_train", defines(TILE_SIZE)), 1, 128, arguments)
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[ToyTable]:
         """See `TileEncoder`."""
@@ -68,7 +68,7 @@ class ToyEncoder(TileEncoder):
         """See `TileEncoder`."""
         del tables_nbytes, per_group  # a group has one wave
         lane.launch(
-            kernel(FILE, "toy_encode", defines(tile_size)), (-(-tiles // 128), groups), 128, (np.uint64(waves_at),)
+            Kernel(FILE, "toy_encode", defines(tile_size)), (-(-tiles // 128), groups), 128, (np.uint64(waves_at),)
         )
 
 
@@ -94,7 +94,7 @@ def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: in
 
 def decode_kernel(tile_size: int) -> Any:
     """The kernel for a tile size."""
-    return kernel(FILE, "toy_decode", defines(tile_size))
+    return Kernel(FILE, "toy_decode", defines(tile_size))
 
 
 def decode_table(table: ToyTable) -> npt.NDArray[np.uint8]:

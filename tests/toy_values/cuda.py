@@ -10,7 +10,7 @@ import numpy as np
 from cudf_fsst.codecs.cuda_kernels import blocks
 from cudf_fsst.codecs.cuda_tables import JobTables, PartRange
 from cudf_fsst.codecs.part import Packed
-from cudf_fsst.device.kernels import kernel
+from cudf_fsst.device.kernels import Kernel
 from cudf_fsst.device.memory import Lane
 
 from . import cpu
@@ -21,7 +21,7 @@ TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = 0, False, False, False, True
 _THREADS = 256
 
 
-def kernels(step: str) -> tuple[Callable[[], object], ...]:
+def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
     """None is compiled before a call asks for it."""
     del step
     return ()
@@ -47,7 +47,7 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, touch
         cpu.check(piece.packed)
         grids.append(blocks(piece.end - piece.begin, _THREADS))
         fields += [int(piece.packed.codes.ptr), piece.packed.itemsize, *piece.output]
-    tables.add_jobs(kernel(FILE, "toy_values", {}), _THREADS, grids, fields)
+    tables.add_jobs(Kernel(FILE, "toy_values", {}), _THREADS, grids, fields)
 
 
 def compress(address: int, rows: int, itemsize: int, *, lane: Lane) -> Generator[None, None, Packed]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...device.kernels import Kernel
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..contract import ANY_ROWS
@@ -62,7 +63,7 @@ def unpack_kernel(itemsize: int) -> Any:
     return _read_kernel("bitpack_unpack", itemsize)
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """See `contract.DeviceCodec`."""
     if step == "measure":
         for itemsize in (8, 4, 1, 2):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from ...device.kernels import Kernel
 from ..cuda_kernels import get_kernel
 from . import launch
 
@@ -22,10 +23,11 @@ def read_kernel(name: str) -> Any:
     return get_kernel("dict_read", name, launch.READ_DEFINES)
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """What usual calls need, as `contract.DeviceCodec` has it."""
     finds = {
-        "sample": ("dict_sample", "dict_begins"),
+        "sample": ("dict_sample",),
+        "sample short": ("dict_begins",),
         "find": ("dict_find_few", "dict_find_long", "dict_rank_few", "dict_renumber"),
     }
     yield from (partial(find_kernel, name) for name in finds.get(step, ()))

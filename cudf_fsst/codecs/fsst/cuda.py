@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from ...device.kernels import Kernel
 from ...device.memory import device_attributes
 from ..text.launch import Shape, decode_codes_capacity
 from . import TILE_SIZE, launch
@@ -45,7 +46,7 @@ def take_kernel(name: str) -> Any:
     return get_kernel("fsst_take", name if name == "take_measure" else f"fsst_{name}")
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """See `contract.DeviceTextCodec`."""
     in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
     train = "fsst_train_cluster" if in_clusters else "fsst_train"
@@ -58,6 +59,8 @@ def kernels(step: str) -> Iterator[Callable[[], object]]:
         "match": (
             ("fsst_search", "fsst_search", TILE_SIZE),
             ("fsst_automata", "fsst_automata"),
+        ),
+        "match more": (
             ("fsst_values", "match_values"),
             *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
             ("fsst_rows", "fsst_rows", TILE_SIZE),

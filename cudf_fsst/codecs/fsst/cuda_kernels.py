@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
-from ...device.kernels import kernel
+from ...device.kernels import Kernel
 from ...device.memory import current_device, device_attributes, gpu_model
 from . import launch, tuning
 from .tuning import Choices
@@ -17,16 +16,14 @@ _MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "
 
 
 @cache
-def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Any:
+def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Kernel:
     shared_per_block = device_attributes()["shared_per_block"]
-    made = kernel(file, name, launch.file_defines(file, tile_size, shared_per_block, encode_warps))
-    if file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED:
-        # Once, to the most there is: threads that launch with different amounts share the kernel.
-        made.raw.max_dynamic_shared_size_bytes = shared_per_block
-    return made
+    much = file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED
+    defines = launch.file_defines(file, tile_size, shared_per_block, encode_warps)
+    return Kernel(file, name, defines, shared_per_block if much else 0)
 
 
-def get_kernel(file: str, name: str, tile_size: int = 0, encode_warps: int | None = None) -> Any:
+def get_kernel(file: str, name: str, tile_size: int = 0, encode_warps: int | None = None) -> Kernel:
     """A kernel for the current device; with a tile size, compiled for it, and fsst_encode.cu for so many warps."""
     return _kernel_on(current_device(), file, name, tile_size, encode_warps)
 

@@ -187,6 +187,18 @@ class SymbolTable:
             lengths[len(symbol) - 1] += 1
         return struct.pack("<QB", word, 0) + lengths + b"".join(self.symbols)
 
+    def expand(self, codes: bytes) -> bytes:
+        """See `contract.Table`."""
+        made, symbols, place = bytearray(), self.symbols, 0
+        while place < len(codes):
+            if codes[place] == ESCAPE:
+                place += 1
+                made.append(codes[place])
+            else:
+                made += symbols[codes[place]]
+            place += 1
+        return bytes(made)
+
     @lazy
     def nbytes(self) -> int:
         """Bytes that `to_bytes` gives."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...device.kernels import Kernel
 from ...device.memory import Lane, Workspace
 from ...lazy import kept_with
 from ..cuda_kernels import blocks, get_kernel
@@ -51,7 +52,7 @@ def unpack_kernel(itemsize: int) -> Any:
     return _kernel("gfc_decode", itemsize)
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """See `contract.DeviceCodec`."""
     of_itemsize = {"measure": measure_kernel, "encode": pack_kernel, "read": unpack_kernel}.get(step)
     if of_itemsize is not None:

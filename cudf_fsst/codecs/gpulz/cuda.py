@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...device.kernels import Kernel
 from ...device.memory import ALIGNMENT, Lane, device_attributes, pinned
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange
@@ -19,7 +20,7 @@ _u64 = np.uint64
 TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = 0, False, False, False, True
 
 
-def kernels(step: str) -> tuple[Callable[[], object], ...]:
+def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
     """See `contract.DeviceCodec`; it is only taken where it is named."""
     del step
     return ()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...device.kernels import Kernel
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..text import launch as text_launch
@@ -29,7 +30,7 @@ TAKES = True
 MATCHES = True
 
 
-def kernels(step: str) -> tuple[Callable[[], object], ...]:
+def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
     """See `contract.DeviceTextCodec`; it is only taken where it is named."""
     del step
     return ()

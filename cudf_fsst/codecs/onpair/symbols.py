@@ -159,6 +159,12 @@ class OnPairTable:
             counts[len(symbol) - 2] += 1
         return _HEADER.pack(_MAGIC, self.bits, *counts) + b"".join(self.symbols)
 
+    def expand(self, codes: bytes) -> bytes:
+        """See `contract.Table`."""
+        window, mask = int.from_bytes(codes, "little"), (1 << self.bits) - 1
+        numbers = (window >> place & mask for place in range(0, 8 * len(codes) - self.bits + 1, self.bits))
+        return b"".join(self.symbols[code - BYTES] if code >= BYTES else bytes((code,)) for code in numbers)
+
     @lazy
     def nbytes(self) -> int:
         """Bytes that `to_bytes` gives."""

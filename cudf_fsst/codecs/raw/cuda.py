@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...device.kernels import Kernel
 from ...device.memory import Lane
 from ...lazy import kept_with
 from ..contract import ANY_ROWS
@@ -47,7 +48,7 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
         tables.add_jobs(_halves_kernel(), _THREADS, grids, fields)
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """See `contract.DeviceCodec`."""
     if step == "read":
         yield _halves_kernel

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...buffers import DeviceStrings
 from ...device import waits
+from ...device.kernels import Kernel
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps
@@ -43,9 +44,10 @@ def steps(
     tasks, lane, outbox, beside
         See `cuda_compress.compress`.
     """
-    for task in tasks:
-        check_level(task.level)
-    every = {task.level: _encoders(codecs, task.level) for task in tasks}
+    levels = {task.level for task in tasks}
+    for level in levels:
+        check_level(level)
+    every = {level: _encoders(codecs, level) for level in levels}
     if not all(every.values()):
         return (yield from cuda_on_host.compress(codecs, tasks, lane=lane, outbox=outbox))
     ready = [task._replace(encoder=every[task.level][0]) for task in tasks]
@@ -138,17 +140,18 @@ def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "def
         return table
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """What makes the kernels that usual calls need in a step of `ahead.NEEDS`, whatever the codec."""
-    lengths = ("look", "pack", "measure", "scan")
+    lengths = ("pack", "measure", "scan")
     steps: dict[str, tuple[tuple[Any, ...], ...]] = {
         "compress": (
             *(("row_lengths", f"row_lengths_{name}") for name in lengths),
             ("row_lengths", "segment_begins"),
             ("text_compact", "text_compact", codec_of().TILE_SIZE),
         ),
-        "match": (
-            ("text_match", "match_contains"),
+        "compress short": (("row_lengths", "row_lengths_look"),),
+        "match": (("text_match", "match_contains"),),
+        "match more": (
             ("text_match", "match_edge"),
             ("row_lengths", "gather_validity"),
             ("text_answers", "answers_undecided"),

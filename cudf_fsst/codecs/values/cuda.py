@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ...device.kernels import Kernel
 from .cuda_batch import StreamSource, StreamTask, gather_kernel
 from .cuda_compress import compress, compress_as
 from .cuda_read import ReadRequest, decompress, take
@@ -11,7 +12,7 @@ from .cuda_read import ReadRequest, decompress, take
 __all__ = ["ReadRequest", "StreamSource", "StreamTask", "compress", "compress_as", "decompress", "kernels", "take"]
 
 
-def kernels(step: str) -> Iterator[Callable[[], object]]:
+def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
     """What the codecs share, as `contract.DeviceCodec` has it."""
     if step == "measure":
         yield gather_kernel
