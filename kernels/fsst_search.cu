@@ -171,12 +171,13 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
   const u32* stored = reinterpret_cast<const u32*>(automata) + view.automaton * automaton_words;
   if (staged_automaton)
     for (u32 i = threadIdx.x; i < automaton_words / 4; i += blockDim.x)
-      reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
+      copy_16_async(reinterpret_cast<uint4*>(shared) + i, reinterpret_cast<const uint4*>(stored) + i);
   const u32* automaton = staged_automaton ? shared : stored;
   u32* words = shared + (staged_automaton ? automaton_words : 0) +
                warp * (planes * WARP_WORDS + (codes_capacity + RUN_ON_NBYTES + 16) / 4);
   u32* codes_at = words + planes * WARP_WORDS;
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
+  wait_for_copies();
   __syncthreads();
 
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;

@@ -357,15 +357,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, ENCODE_WARPS / WARPS) g
 // While a batch is read, the copies that began before the last AHEAD batches have arrived.
 static_assert(RING - UNIT - 16 >= (AHEAD + 1) * BATCH * SUBCHUNK_LIMIT, "the ring holds what is read");
 
-__device__ __forceinline__ void copy_16_async(u8* to, const u8* from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from)
-               : "memory");
-#else
-  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
-#endif
-}
-
 __device__ __forceinline__ void end_group() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -207,12 +207,13 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
     const bool with_ends = 2 * (1 + planes) * all <= staged_nbytes;
     const u32 nbytes = 2 * (with_ends ? 1 + planes : 1) * all;
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
-      reinterpret_cast<uint4*>(shared)[i] = __ldg(reinterpret_cast<const uint4*>(stored) + i);
+      copy_16_async(reinterpret_cast<uint4*>(shared) + i, reinterpret_cast<const uint4*>(stored) + i);
     lookup.entries = reinterpret_cast<const u8*>(shared);
     if (with_ends) lookup.ends = lookup.entries + 2 * all;
   }
   u32* words = shared + staged_nbytes / 4 + warp * (planes * WARP_WORDS + (codes_capacity + SEARCH_SPARE_NBYTES) / 4);
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
+  wait_for_copies();
   __syncthreads();
   const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
   u32* const out = reinterpret_cast<u32*>(to) + view.first_word;

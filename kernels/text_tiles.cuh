@@ -65,8 +65,9 @@ __device__ __forceinline__ void stage_codes(uint4* staged, u64 codes, u64 codes_
   const u32 whole = u32(min(u64(count), codes_nbytes / 16 - first));  // chunks that lie in `codes` entirely
   const uint4* source = reinterpret_cast<const uint4*>(codes) + first;
 #pragma unroll 4
-  for (u32 i = lane_id(); i < whole; i += 32) staged[i] = __ldg(source + i);
+  for (u32 i = lane_id(); i < whole; i += 32) copy_16_async(staged + i, source + i);
   u32* words = reinterpret_cast<u32*>(staged);
   for (u32 w = 4 * whole + lane_id(); w < 4 * count; w += 32)
     words[w] = load_word(codes + 16 * first + 4 * w, codes, codes + codes_nbytes);
+  wait_for_copies();
 }
