@@ -15,10 +15,11 @@
 #include "text_match.cuh"
 #include "text_search.cuh"
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-#define SEARCH_BLOCKS 2
+// Threads of a block, as many as give the code so many registers that nothing is spilled.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define MOST_THREADS (SEARCH_THREADS / 2)
 #else
-#define SEARCH_BLOCKS 1
+#define MOST_THREADS SEARCH_THREADS
 #endif
 
 #define GROUP 8
@@ -233,7 +234,7 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
 // automaton_nbytes: from one automaton to the next. shared memory: staged_nbytes, then a warp 4 * planes * WARP_WORDS + codes_capacity +
 // SEARCH_SPARE_NBYTES. codes_capacity >= TILE + 16, a multiple of 16.
 #define ONPAIR_SEARCH(name, staged)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                       \
+  extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)                                                     \
       name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,         \
            u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen, \
            u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                   \

@@ -27,8 +27,9 @@ _ROW_NBYTES_EXTRA = 48
 TRAIN_THREADS, SAMPLE_THREADS, _LEAST_CHUNK_THREADS, TRAIN_SHARED = 1024, 512, 128, 37 << 10
 #: Chunks of a sample for each block of onpair_train, at least.
 BLOCK_CHUNKS = 2
-#: Warps of a block that onpair_search is compiled for, and of a multiprocessor, as its registers allow.
-_SEARCH_WARPS_MAX, _SEARCH_RESIDENT = 14, 28
+#: Warps of a block of onpair_search, and of a multiprocessor, as registers allow. One block may have all of them where
+#: it may have so many bytes of shared memory.
+_SEARCH_WARPS, _SEARCH_RESIDENT, _SEARCH_ALONE = 14, 28, 160 << 10
 #: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
 _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
 #: Of kernels/onpair.cuh: what the entries and buckets follow.
@@ -59,7 +60,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
 
 def search_defines(tile_size: int) -> dict[str, int]:
     """Constants of onpair_search.cu for a tile size."""
-    more = {"SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX, "SEARCH_SPARE_NBYTES": _SEARCH_SPARE_NBYTES}
+    more = {"SEARCH_THREADS": 32 * _SEARCH_RESIDENT, "SEARCH_SPARE_NBYTES": _SEARCH_SPARE_NBYTES}
     return {**text.search_defines(tile_size), **more}
 
 
@@ -258,7 +259,8 @@ def search_shape(
     """Shape of onpair_search: the most warps that fit a multiprocessor, as `fsst.launch.search_shape` has them.
 
     `codes_nbytes`: of 32 tiles, on average; `limits`: shared memory of a block and of a multiprocessor. Ends lie beside
-    the entries in shared memory where nearly as many warps fit.
+    the entries in shared memory where nearly as many warps fit. TPC-H SF 10 l_comment on an H200, as two blocks and as
+    one: "special" 0.42 and 0.44 ms, "quickly final deposits" 0.45 and 0.35.
     """
     words = text.PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
     most = text.PIECE_TILES * tile_size + 16
@@ -266,10 +268,16 @@ def search_shape(
     entries = 2 * states << bits
     while capacity >= tile_size + 16:
         warp = 4 * planes * words + capacity + _SEARCH_SPARE_NBYTES
-        with_ends, without, large = (
-            text.shape_with(table, warp, capacity, (_SEARCH_WARPS_MAX, _SEARCH_RESIDENT), *limits)
-            for table in ((1 + planes) * entries, entries, 0)
+        with_ends, without, large, alone = (
+            text.shape_with(table, warp, capacity, (warps, _SEARCH_RESIDENT), *limits)
+            for table, warps in (
+                ((1 + planes) * entries, _SEARCH_WARPS),
+                (entries, _SEARCH_WARPS),
+                (0, _SEARCH_WARPS),
+                (entries, _SEARCH_RESIDENT if limits[0] >= _SEARCH_ALONE else _SEARCH_WARPS),
+            )
         )
+        without = max(without, alone, key=lambda shape: shape.resident)
         if with_ends.resident and 8 * with_ends.resident >= 7 * max(without.resident, large.resident):
             return with_ends
         if without.resident and 2 * without.resident >= large.resident:
