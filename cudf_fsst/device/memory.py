@@ -164,9 +164,13 @@ class Lane:
             for number, offset, nbytes in group:
                 made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
 
-    def zero(self, address: int, nbytes: int) -> None:
+    def fill(self, address: int, nbytes: int, byte: int) -> None:
+        """Set bytes to one value."""
         if nbytes:
-            runtime.memsetAsync(address, 0, nbytes, self.stream.ptr)
+            runtime.memsetAsync(address, byte, nbytes, self.stream.ptr)
+
+    def zero(self, address: int, nbytes: int) -> None:
+        self.fill(address, nbytes, 0)
 
     def release(self) -> None:
         """Forget all buffers that `allocate` gave: the default stream waits for the work with them, or it has ended."""

@@ -26,7 +26,7 @@ from .symbols import BITS, OnPairTable
 
 #: onpair_take.cu decodes the tiles of single rows.
 TAKES = True
-#: onpair_search.cu; for automata of rows, columns are decoded.
+#: onpair_search.cu and onpair_rows.cu.
 MATCHES = True
 
 

@@ -12,7 +12,7 @@ from ..cuda_kernels import get_kernel
 from ..text import cuda_search
 from ..text.launch import MATCH_DEFINES, PIECE_TILES, SearchShape
 from ..text.search import Plan
-from . import launch
+from . import cuda_rows, launch
 from .symbols import BITS
 
 if TYPE_CHECKING:  # its readers ask the registry for this codec
@@ -59,10 +59,14 @@ class OnPairSearcher:
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
     """See `contract.DeviceTextCodec`."""
-    bits = next(bits for bits in BITS if launch.table_nbytes(bits) >= reading.table_nbytes)
-    return cuda_search.match(reading, plan, OnPairSearcher(bits), kept=kept, lane=lane)
+    return cuda_search.match(reading, plan, OnPairSearcher(_bits_of(reading)), kept=kept, lane=lane)
 
 
-def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> None:
-    """See `contract.DeviceTextCodec`: rows are decoded for automata of rows."""
-    del reading, machine, lane
+def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
+    """See `contract.DeviceTextCodec`."""
+    return cuda_rows.answer(reading, machine, _bits_of(reading), lane=lane)
+
+
+def _bits_of(reading: Reading) -> int:
+    """The fewest bits that the codes of all its tables have at most."""
+    return next(bits for bits in BITS if launch.table_nbytes(bits) >= reading.table_nbytes)

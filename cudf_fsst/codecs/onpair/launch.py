@@ -34,6 +34,12 @@ BLOCK_CHUNKS = 2
 _SEARCH_WARPS, _SEARCH_RESIDENT, _SEARCH_ALONE = 14, 28, 160 << 10
 #: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
 _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
+#: Codes of a block of onpair_rows_lift.
+LIFT_CODES = 32
+#: Warps of a block that onpair_rows is compiled for, and of a multiprocessor, as its registers allow.
+_ROWS_WARPS_MAX, _ROWS_RESIDENT = 12, 24
+#: Bytes of a row that onpair_rows answers for. A lane alone runs over them.
+MOST_ROW = 1 << 15
 #: Of kernels/onpair.cuh: what the entries and buckets follow.
 ONPAIR_TABLE = np.dtype(
     [(name, "<u4") for name in ("bits", "codes", "first_eight", "first_long", "first_full", "nbytes", "one", "unused")]
@@ -66,6 +72,17 @@ def search_defines(tile_size: int) -> dict[str, int]:
     return {**text.search_defines(tile_size), **more}
 
 
+def rows_defines(tile_size: int) -> dict[str, int]:
+    """Constants of onpair_rows.cu for a tile size."""
+    more = {"RUN_ON_NBYTES": text.RUN_ON_NBYTES, "MOST_ROW": MOST_ROW, "ROWS_THREADS": 32 * _ROWS_WARPS_MAX}
+    return {**text.defines(tile_size), **more}
+
+
+def lift_defines() -> dict[str, int]:
+    """Constants of onpair_rows_lift.cu."""
+    return {**text.DEFINES, "LIFT_CODES": LIFT_CODES}
+
+
 def train_defines() -> dict[str, int]:
     """Constants of onpair_train.cu."""
     return {
@@ -92,11 +109,13 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
     alone = {
         "onpair_automata": [text.MATCH_DEFINES],
+        "onpair_rows_lift": [lift_defines()],
         "onpair_take": [text.TAKE_DEFINES],
         "onpair_train": [train_defines()],
     }
     searched = [search_defines(tile_size) for tile_size in TILE_SIZES]
-    return {"onpair_encode": tiled, "onpair_decode": tiled, "onpair_search": searched, **alone}
+    rows = [rows_defines(tile_size) for tile_size in TILE_SIZES]
+    return {"onpair_encode": tiled, "onpair_decode": tiled, "onpair_search": searched, "onpair_rows": rows, **alone}
 
 
 def table_nbytes(bits: int = max(BITS)) -> int:
@@ -286,6 +305,26 @@ def search_shape(
             return without
         if large.resident:
             return large
+        capacity = align(capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
+
+
+def rows_automaton_nbytes(states: int, bits: int) -> int:
+    """Bytes of an automaton of rows that reads codes of so many bits: entries, and restarts."""
+    return 4 * states + 32 << bits
+
+
+@lru_cache(256)
+def rows_shape(tile_size: int, codes_nbytes: int, limits: tuple[int, int]) -> text.SearchShape:
+    """Shape of onpair_rows; the arguments are those of `search_shape`."""
+    most = text.PIECE_TILES * tile_size + 16
+    capacity = align(min(max(codes_nbytes + codes_nbytes // 8, 2 * tile_size), most), 256)
+    room = 8 * (33 * (tile_size // 32 + 1) + 3)
+    while capacity >= tile_size + 16:
+        warp = room + capacity + text.RUN_ON_NBYTES + 16
+        shape = text.shape_with(0, warp, capacity, (_ROWS_WARPS_MAX, _ROWS_RESIDENT), *limits)
+        if shape.resident:
+            return shape
         capacity = align(capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
 
