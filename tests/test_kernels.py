@@ -270,12 +270,46 @@ def test_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(again(quick=True)) == 6
 
 
-def test_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("why", ["a file", "no home", "no right to look"])
+def test_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    def refuse(*_: object) -> Any:
+        raise RuntimeError("no home") if why == "no home" else PermissionError(13, "Permission denied")
+
     (tmp_path / "file").touch()
-    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("CUPY_CACHE_DIR", "" if why == "no home" else str(tmp_path / "file"))
+    if why == "no home":
+        monkeypatch.setattr(Path, "home", refuse)
+    elif why == "no right to look":
+        monkeypatch.setattr(os, "listdir", refuse)
     compile_some()
     compile_some(quick=False)
     assert len(MADE) == 6
+
+
+def test_code_that_is_gone_or_not_for_us(tmp_path: Path) -> None:
+    compile_some()
+    files = [path for path in (tmp_path / "cudf_fsst").glob("*/*") if path.stat().st_mode & 0o044 == 0o044]
+    assert len(files) == 6  # others may read them as far as the process lets them
+    for path in files:  # somebody clears the disk while the process goes on, and leaves what cannot be read
+        path.unlink()
+        path.mkdir()
+    MADE.clear()
+    compile_some()
+    assert len(MADE) == 6
+
+
+def test_a_full_disk_keeps_no_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, place = Path.write_bytes, tmp_path / "cudf_fsst"
+
+    def full(path: Path, data: bytes) -> int:
+        if place in path.parents:
+            write(path, data[:3])
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    compile_some()
+    assert [path for path in place.rglob("*") if path.is_file()] == []
 
 
 def test_shared_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

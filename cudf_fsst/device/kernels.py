@@ -17,6 +17,7 @@ import hashlib
 import logging
 import os
 import re
+import secrets
 import tempfile
 import threading
 import time
@@ -155,7 +156,7 @@ class Kernel:
 
     def _ready(self) -> Path:
         """Code on disk for the current device: the best, or what the compiler makes `QUICK`."""
-        code = self._found(self._options)
+        code = _find(self.name, self._key(self._options))
         if code is not None:
             return code
         try:
@@ -179,10 +180,6 @@ class Kernel:
         device = cupy.cuda.Device().compute_capability
         return _sha1("\0".join((_made_of(self._file), self.name, device, *options)).encode())
 
-    def _found(self, options: tuple[str, ...]) -> Path | None:
-        key = self._key(options)
-        return _compiled.get(key) or _find(self.name, key)
-
     def _made(self, options: tuple[str, ...]) -> Path:
         """Code on disk by these options; whoever waits for the compiler is told."""
         import cupy
@@ -192,7 +189,7 @@ class Kernel:
         start = time.perf_counter()
         waited = lock.locked()
         with lock:
-            path = _compiled.get(key) or _find(self.name, key)
+            path = _find(self.name, key)
             if ran := path is None:
                 text = alone(source(self._file), self.name)
                 code, _ = cupy.cuda.compiler.compile_using_nvrtc(text, options, cache_in_memory=True)
@@ -208,25 +205,37 @@ def _disk() -> Path:
 
 
 def _find(name: str, key: str) -> Path | None:
-    """Code on disk; the file's name says its bytes, too, of which a machine that failed may have lost some."""
-    place = _disk() / name
-    for file in os.listdir(place) if place.is_dir() else ():
-        if file.startswith(key) and file == f"{key}-{_sha1((place / file).read_bytes())}":
-            return place / file
+    """Code that was compiled; the file's name says its bytes, too, of which a machine that failed may have lost some.
+
+    What cannot be read is not there: a folder of somebody else, a home that nobody knows, a file that is gone by now.
+    """
+    with suppress(OSError):
+        if key in _compiled and _compiled[key].is_file():
+            return _compiled[key]
+    with suppress(OSError, RuntimeError):
+        place = _disk() / name
+        for file in os.listdir(place):
+            with suppress(OSError):
+                if file.startswith(key) and file == f"{key}-{_sha1((place / file).read_bytes())}":
+                    return place / file
     return None
 
 
 def _keep(name: str, key: str, code: bytes) -> Path:
-    """Put code on disk; where nothing can be written, for this process alone."""
-    path = _disk() / name / f"{key}-{_sha1(code)}"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
-        os.replace(file.name, path)
-    except OSError:
-        path = Path(_temporary().name) / path.name
-        path.write_bytes(code)
+    """Put code on disk, for all who may read the folder; where nothing can be written, for this process alone."""
+    file = f"{key}-{_sha1(code)}"
+    with suppress(OSError, RuntimeError):
+        place = _disk() / name
+        place.mkdir(parents=True, exist_ok=True)
+        written = place / secrets.token_hex(16)
+        try:
+            written.write_bytes(code)
+            return written.replace(place / file)
+        finally:
+            written.unlink(missing_ok=True)
+    path = Path(_temporary().name) / file
+    path.parent.mkdir(exist_ok=True)  # a forked process that ended has taken it down
+    path.write_bytes(code)
     return path
 
 
