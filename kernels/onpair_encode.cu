@@ -25,7 +25,8 @@
 
 #define HALF (TILE / 2)
 // Of a block at most: where there is not the shared memory for more (encode_shape), some GPUs have not the registers either.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+// A table elsewhere takes registers for its addresses.
+#if !STAGED || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200)
 #define THREADS FEW_ENCODE_THREADS
 #else
 #define THREADS ENCODE_THREADS

@@ -265,7 +265,12 @@ def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name
 def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
     """OnPairShape of onpair_encode."""
     threads = ENCODE_THREADS if shared_per_block >= _ENCODE_SHARED else FEW_ENCODE_THREADS
-    return _shape(threads, shared_per_block, lookup_nbytes(bits), 32 * 4 * (tile_size // 8 + 1), "encoding")
+    warp = 32 * 4 * (tile_size // 8 + 1)
+    shape = _shape(threads, shared_per_block, lookup_nbytes(bits), warp, "encoding")
+    if shape.table:
+        return shape
+    threads = min(shape.threads, FEW_ENCODE_THREADS)
+    return OnPairShape(threads, threads // 32 * warp, 0)
 
 
 def automaton_nbytes(states: int, bits: int) -> int:
