@@ -14,8 +14,9 @@ import pytest
 
 import pattern_cases as cases
 from cudf_fsst import automata
-from cudf_fsst.automata import ARROW, CUDF, EITHER, PYTHON, UNDECIDED, RowAutomaton
+from cudf_fsst.automata import ARROW, CUDF, EITHER, PYTHON, UNDECIDED, YES, RowAutomaton
 from cudf_fsst.automata.portable import is_portable
+from cudf_fsst.codecs.text import search
 
 #: Random patterns of the slow tests; the quick ones take a fiftieth.
 PATTERNS = int(os.environ.get("CUDF_FSST_PATTERNS", "20000"))
@@ -215,3 +216,39 @@ def test_ranges_without_case_are_left_to_libcudf_where_they_mix() -> None:
     for pattern, known in (("[0-B]", False), ("[A-z]", False), ("[a-f]", True), ("[A-F0-9]", True), ("[!-/]", True)):
         made = automata.compile_pattern(pattern, re.IGNORECASE, "contains", CUDF)
         assert (made is not None) == known, pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "flags", "size"),
+    [
+        ("abc", 0, 3),
+        ("[a-c]{3}", 0, 3),
+        ("a(?:b)[^a]", re.IGNORECASE, 3),
+        (".", 0, 1),
+        ("a{2}b", 0, 3),
+        ("a+", 0, 0),
+        ("^a", 0, 0),
+        ("a|b", 0, 1),
+        ("ab|c", 0, 0),
+        (r"\ba", 0, 0),
+        ("a?", 0, 0),
+        ("é", re.IGNORECASE, 0),
+    ],
+)
+def test_patterns_of_one_length(pattern: str, flags: int, size: int) -> None:
+    """What is found without looking at where rows end."""
+    machine = automata.compile_pattern(pattern, flags, "contains", automata.CUDF)
+    assert len(machine.sets if machine else ()) == size
+    if machine is None or not size:
+        return
+    question = search.Sets(machine.sets)
+    plan = search.plan(question)
+    assert plan is not None
+    for row in map(bytes, itertools.product(b"abcAB\n", repeat=5)):
+        wanted = machine.verdict(row) == YES
+        assert search.answer(question, row) == wanted
+        state, found = 0, False
+        for byte in row:
+            state = plan.searches[0].following[state, byte]
+            found |= bool(plan.searches[0].accepts[state])
+        assert found == wanted

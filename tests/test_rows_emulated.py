@@ -31,6 +31,7 @@ def machines() -> list[RowAutomaton]:
     patterns = ("f.*l", "^[a-e]", "s$", r"\bfinal\b", "", "[à-ü]", "(ab)+c?$", "[aeiou]{3}")
     made = [automata.compile_pattern(one, 0, "contains", automata.PYTHON) for one in patterns]
     made += [automata.compile_pattern("final|quick", 2, "contains", automata.CUDF)]
+    made += [automata.compile_literal("FINAL d", automata.CUDF)]
     made += [
         automata.between(b"b", b"final"),
         automata.ends_with(
@@ -46,11 +47,14 @@ def machines() -> list[RowAutomaton]:
 
 def answers(gpu: Gpu, segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np.uint8]:
     from cudf_fsst.codecs.text import cuda_match
+    from cudf_fsst.codecs.text.cuda_reading import reading_of
     from cudf_fsst.device.memory import Lane
 
     with Lane(None) as lane:
-        found = cuda_match.answer(segments, machine, lane=lane)
-        assert found is not None
+        answered = cuda_match.answer(segments, machine, lane=lane)
+        assert answered is not None
+        found, sure = answered
+        assert not sure or not segments or (machine.sets and reading_of(segments).plain)
         seen = cuda_match.undecided(found.ptr, found.size, lane=lane)
         lane.synchronize()
     made = np.frombuffer(gpu.emulator.read(found.ptr, found.size), np.uint8)

@@ -28,10 +28,14 @@ class RowAutomaton:
         State, byte -> the next state.
     verdicts : ndarray of uint8, (states,)
         What a row is whose last byte leads there: `NO`, `YES` or `UNDECIDED`.
+    sets : tuple of bytes
+        Rows of ASCII without a NUL count where they have one byte of each of these sets, one behind the other. Empty:
+        that is not known, or not all.
     """
 
     following: npt.NDArray[np.uint16]
     verdicts: npt.NDArray[np.uint8]
+    sets: tuple[bytes, ...] = ()
 
     @property
     def states(self) -> int:

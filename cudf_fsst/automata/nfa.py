@@ -14,7 +14,7 @@ from typing import Any
 from . import meanings
 from .machine import TooLarge
 from .meanings import Meaning, Set, exactly
-from .ranges import EVERY, Ranges, single, union
+from .ranges import ASCII, EVERY, Ranges, intersection, single, union
 
 #: Nodes that an automaton may have.
 MAX_NODES = 1500
@@ -75,6 +75,24 @@ class Nfa:
     def conditions(self) -> frozenset[int]:
         """The conditions that edges have."""
         return frozenset(one for edges in self.empty for _, one in edges if one is not None)
+
+
+def sets_of(nfa: Nfa) -> tuple[bytes, ...]:
+    """Sets of ASCII characters, if an automaton reads one of each, one behind the other, and does nothing else."""
+    made, at = list[bytes](), nfa.start
+    while at != nfa.stop:
+        edge, edges = nfa.reads[at], nfa.empty[at]
+        if edge is None:
+            if len(edges) != 1 or edges[0][1] is not None:
+                return ()
+            at = edges[0][0]
+            continue
+        sure, may = (intersection(some, ASCII) for some in (edge[0].sure, edge[0].may))
+        if edges or sure != may:
+            return ()
+        made.append(bytes(point for low, high in sure for point in range(low, high + 1)))
+        at = edge[1]
+    return tuple(made)
 
 
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.UNICODE | re.VERBOSE

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from . import determine, meanings
 from .machine import NO, RowAutomaton, TooLarge
 from .meanings import CUDF, Meaning, exactly
-from .nfa import Nfa, Unknown, of_pattern
+from .nfa import Nfa, Unknown, of_pattern, sets_of
 from .portable import is_portable
 from .ranges import EVERY, single
 
@@ -50,7 +51,7 @@ def compile_pattern(pattern: str, flags: int, how: str, meaning: Meaning) -> Row
         return None
     if meaning is CUDF and how != "fullmatch" and found.verdicts[0] != NO:
         return None  # empty matches are not relied upon
-    return found
+    return replace(found, sets=sets_of(nfa)) if how == "contains" else found
 
 
 @lru_cache(128)
@@ -65,7 +66,7 @@ def compile_literal(text: str, meaning: Meaning) -> RowAutomaton | None:
             some = meanings.folded(single(ord(one)))
             at = nfa.read(at, meanings.Set(some.sure, some.sure))
         nfa.stop = at
-        return determine.determined(nfa, determine.SEARCH, meaning, ascii_alone=True)
+        return replace(determine.determined(nfa, determine.SEARCH, meaning, ascii_alone=True), sets=sets_of(nfa))
     except TooLarge:
         return None
 

@@ -309,20 +309,16 @@ def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool]
 
     And whether any is undecided: the GPU is waited for. See `cuda_match.answer`. None: the rows have to be decoded.
     """
-    answers = _accept(node, machine, lane)
-    return None if answers is None else (answers, cuda_match.undecided(answers.ptr, node.rows, lane=lane))
-
-
-def _accept(node: Node, machine: RowAutomaton, lane: Lane) -> Any:
-    if not node.coded:
-        return cuda_match.answer(node.segments, machine, lane=lane)
 
     def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
-        found = cuda_match.answer(segments, machine, lane=lane)
-        return None if found is None else (found, True)
+        return cuda_match.answer(segments, machine, lane=lane)
 
-    answered = _answered(node, machine, ask, 1, lane=lane)
-    return None if answered is None else answered[0]
+    found = _answered(node, machine, ask, 1, lane=lane) if node.coded else ask(node.segments)
+    if found is None:
+        return None
+    answers, sure = found
+    sure = sure and not node.coded  # of values that were answered for in host memory nothing is known
+    return answers, not sure and cuda_match.undecided(answers.ptr, node.rows, lane=lane)
 
 
 def _answered(

@@ -62,7 +62,7 @@ def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
         ),
         "match more": (
             ("fsst_values", "match_values"),
-            *(("fsst_rows_lift", f"fsst_rows_{name}") for name in ("lift", "starts")),
+            ("fsst_rows_lift", "fsst_rows_lift"),
             ("fsst_rows", "fsst_rows", TILE_SIZE),
         ),
         "read": (("fsst_decode", "fsst_decode", TILE_SIZE),),

@@ -30,8 +30,6 @@ class TableSearchView(NamedTuple):
     search: int
 
 
-#: `RowsView` of kernels/fsst_rows.cuh.
-ROWS_VIEW = text.all_u64("first_tile", "automaton")
 #: Symbol tables that a thread block of fsst_take.cu keeps in shared memory.
 TAKE_TABLES = 4
 #: Constants compiled into the kernels.
@@ -67,7 +65,10 @@ def rows_defines(tile_size: int = 0) -> dict[str, int]:
         **(defines(tile_size) if tile_size else DEFINES),
         "RUN_ON_NBYTES": text.RUN_ON_NBYTES,
         "ROWS_THREADS": 32 * _ROWS_WARPS_MAX,
+        "ROWS_LARGE_THREADS": 32 * _ROWS_LARGE_WARPS_MAX,
         "MOST_ROW": MOST_ROW,
+        "WIDE_SHIFT": ROWS_PLACES[0],
+        "NARROW_SHIFT": ROWS_PLACES[1],
     }
 
 
@@ -184,9 +185,10 @@ _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
 #: Bytes of an automaton of rows that reads codes, for each state of that of bytes, and of its restarts.
 ROWS_NBYTES, RESTARTS_NBYTES = 2 * 256 * 4, 256 * 8 * 2
-#: Warps of a block that fsst_rows is compiled for, and of a multiprocessor, as its registers allow.
-_ROWS_WARPS_MAX = 16
-_ROWS_RESIDENT = 32
+#: Where its entries have a state: wide ones, and narrow ones, which have room for so many.
+ROWS_PLACES, _NARROW_STATES = (5, 8), 128
+#: Warps of a block that fsst_rows and fsst_rows_large are compiled for, and of a multiprocessor, as registers allow.
+_ROWS_WARPS_MAX, _ROWS_LARGE_WARPS_MAX = 24, 24
 #: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
 MOST_ROW = 1 << 15
 
@@ -387,16 +389,35 @@ def search_shape(
 
 
 @lru_cache(256)
-def rows_shape(
-    tile_size: int, codes_capacity: int, states: int, shared_per_block: int, shared_per_multiprocessor: int
-) -> SearchShape:
-    """Shape of fsst_rows.
+def said_capacity(tile_size: int, rows: int, chars: int) -> int:
+    """Bytes in which a warp of fsst_rows says something of rows: of most pieces of a column, and of any tile."""
+    per_piece = -(-rows * PIECE_TILES * tile_size // max(chars, 1))
+    return align(min(5 * per_piece // 4, PIECE_TILES * tile_size) + tile_size + 12)
 
-    The automaton lies in shared memory where nearly as many warps fit as without. TPC-H SF 10 l_comment on an H200:
-    1.39 ms with 32 warps, 1.60 with 24 and 1.79 with 20; 1.49 with 32 and the automaton in global memory.
+
+@lru_cache(256)
+def rows_shape(
+    tile_size: int,
+    codes_capacity: int,
+    said: int,
+    states: int,
+    shared_per_block: int,
+    shared_per_multiprocessor: int,
+) -> SearchShape:
+    """Shape of fsst_rows; no states: of one whose automaton is in global memory.
+
+    The automaton lies in shared memory where nearly as many warps fit as without. Two blocks end sooner than one:
+    TPC-H SF 10 l_comment on an H200, 1.43 ms with two of 16 warps, 1.55 with one of 32.
     """
-    automaton, most = ROWS_NBYTES * states + RESTARTS_NBYTES, (_ROWS_WARPS_MAX, _ROWS_RESIDENT)
-    return _staging(tile_size, codes_capacity, automaton, 7, 0, most, shared_per_block, shared_per_multiprocessor)
+    automaton = ROWS_NBYTES * states + RESTARTS_NBYTES if 0 < states <= _NARROW_STATES else 0
+    beside = 4 * (33 * (tile_size // 32 + 1) + 3) + said
+    limits = shared_per_block, shared_per_multiprocessor
+    for most in (_ROWS_WARPS_MAX // 2, _ROWS_WARPS_MAX):
+        shape = _staging(tile_size, codes_capacity, automaton, 7, beside, (most, _ROWS_WARPS_MAX), *limits)
+        if shape.staged:
+            return shape
+    most = _ROWS_LARGE_WARPS_MAX
+    return _staging(tile_size, codes_capacity, 0, 7, beside, (most // 2, most), *limits)
 
 
 def _staging(

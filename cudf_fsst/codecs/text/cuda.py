@@ -154,7 +154,7 @@ def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
         "match more": (
             ("text_match", "match_edge"),
             ("row_lengths", "gather_validity"),
-            ("text_answers", "answers_undecided"),
+            ("text_answers", "answers_have"),
         ),
         "read": (("row_lengths", "row_lengths_unpack"),),
     }

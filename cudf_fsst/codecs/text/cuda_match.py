@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...automata import RowAutomaton
+from ...automata import UNDECIDED, YES, RowAutomaton
 from ...device.memory import Lane, device_attributes
+from . import search
 from .cuda_kernels import get_kernel
 from .cuda_reading import Reading, reading_of
-from .search import Plan, answer_dtype
+from .search import Plan, Sets, answer_dtype
 from .segment import Segment, Segments
 
 _u32, _u64 = np.uint32, np.uint64
@@ -71,7 +72,7 @@ def _runs(segments: Sequence[Segment]) -> list[Reading]:
     return [run for run in runs if run.column.rows]
 
 
-def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) -> Any:
+def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool] | None:
     """What an automaton says of all rows of a column.
 
     Parameters
@@ -83,8 +84,9 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
 
     Returns
     -------
-    rmm.DeviceBuffer or None
-        `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each. Of nulls it means nothing. None: decode.
+    (rmm.DeviceBuffer, bool) or None
+        `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each. Of nulls it means nothing. And whether it is
+        known that none is undecided. None: decode.
 
     Raises
     ------
@@ -92,18 +94,48 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
         A buffer has not the size that its segment states.
     """
     if not segments:
-        return lane.allocate(0)
+        return lane.allocate(0), True
     reading = reading_of(segments)
-    return None if reading.matcher is None else reading.matcher.answer(reading, machine, lane=lane)
+    if reading.matcher is None:
+        return None
+    # To search the codes as if rows had no ends takes half as long, and finds what has one length.
+    if machine.sets and isinstance(segments, Segments) and _is_plain(reading, lane):
+        found = _find_sets(reading, machine.sets, lane)
+        if found is not None:
+            return found
+    found = reading.matcher.answer(reading, machine, lane=lane)
+    return None if found is None else (found, False)
+
+
+def _find_sets(reading: Reading, sets: tuple[bytes, ...], lane: Lane) -> tuple[Any, bool] | None:
+    plan = search.plan(Sets(sets))
+    found: tuple[Any, bool] | None = None
+    if plan is not None:
+        found = reading.matcher.match(reading, plan, kept=True, lane=lane)
+    return found
+
+
+#: All bytes but those of ASCII characters, NUL left out.
+_NOT_PLAIN = bytes([0, *range(0x80, 0x100)])
+
+
+def _is_plain(reading: Reading, lane: Lane) -> bool:
+    """Whether all bytes of a column are ASCII and none is NUL. The first time the GPU is waited for."""
+    if reading.plain is None:
+        found = _find_sets(reading, (_NOT_PLAIN,), lane)
+        reading.plain = found is not None and not _has(YES, found[0].ptr, reading.column.rows, lane)
+    return reading.plain
 
 
 def undecided(answers: int, rows: int, *, lane: Lane) -> bool:
     """Whether one of the answers at an address is `automata.UNDECIDED`. Waits for the GPU."""
-    if not rows:
-        return False
+    return bool(rows) and _has(UNDECIDED, answers, rows, lane)
+
+
+def _has(answer: int, answers: int, rows: int, lane: Lane) -> bool:
     seen = lane.allocate(4)
     lane.zero(seen.ptr, 4)
     grid = min(-(-rows // 4096), 8 * device_attributes()["multiprocessors"])
-    kernel = get_kernel("text_answers", "answers_undecided")
-    lane.launch(kernel, grid, 256, (_u64(answers), _u64(rows), _u64(seen.ptr)))
+    kernel = get_kernel("text_answers", "answers_have")
+    lane.launch(kernel, grid, 256, (_u64(answers), _u64(rows), _u32(answer), _u64(seen.ptr)))
     return bool(lane.read(seen.ptr, 1, _u32)[0])

@@ -219,6 +219,8 @@ class Reading:
         self.matching: Any = None
         #: What its ``answer`` keeps of it.
         self.running: Any = None
+        #: Whether all bytes are ASCII and none is NUL, as `cuda_match` found out; None: not yet.
+        self.plain: bool | None = None
 
     def of_copy(self, segments: Sequence[Segment]) -> Reading:
         """What is known of these segments, for another copy of their buffers."""

@@ -18,7 +18,7 @@ from ..cuda_kernels import blocks
 from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
-from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, answer_dtype
+from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, Sets, answer_dtype
 from .values import LONGEST, words_of
 
 if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
@@ -203,6 +203,8 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
             return "match_edge", [least, test.equal >= 0, parts, from_start, *(test.lengths or (0,))]
         pairs = [number for pair in zip(test.planes, test.lengths, strict=True) for number in pair]
         return "match_like", [least, parts, test.prefix, test.suffix, *pairs]
+    if isinstance(question, Sets):
+        return "match_contains", [len(question.sets)]
     if isinstance(question, IsIn):
         lengths = [length for length in plan.lengths if length < 2**32]
         return "match_is_in", [len(lengths), *lengths]

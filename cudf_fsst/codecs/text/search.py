@@ -63,6 +63,13 @@ class IsIn:
 
 
 @dataclass(frozen=True)
+class Sets:
+    """Whether a row has one byte of each of these sets, one behind the other; of one set at least."""
+
+    sets: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class Count:
     """How often a pattern of at least a byte occurs, without overlaps, from the left."""
 
@@ -86,12 +93,12 @@ class ByteCount:
     """Bytes."""
 
 
-Question = Like | IsIn | Count | Find | Length | ByteCount
+Question = Like | IsIn | Sets | Count | Find | Length | ByteCount
 
 
 def answer_dtype(question: Question) -> type[np.generic]:
     """What the answers of rows are: booleans, a byte each, or numbers."""
-    return np.bool_ if isinstance(question, Like | IsIn) else np.int32
+    return np.bool_ if isinstance(question, Like | IsIn | Sets) else np.int32
 
 
 def values_of(question: Question) -> tuple[bytes, ...] | None:
@@ -105,6 +112,9 @@ def answer(question: Question, row: bytes) -> int:
     """The answer for one row whose bytes are there: what all ways of searching have to find."""
     if isinstance(question, IsIn):
         return row in question.values
+    if isinstance(question, Sets):
+        ends = range(len(question.sets), len(row) + 1)
+        return any(all(map(bytes.__contains__, question.sets, row[end - len(question.sets) : end])) for end in ends)
     if isinstance(question, Count):
         return row.count(question.pattern)
     if isinstance(question, Find):
@@ -235,6 +245,8 @@ def _nbytes(question: Question) -> int:
     """Bytes of what is searched."""
     if isinstance(question, Like | IsIn):
         return sum(map(len, question.parts if isinstance(question, Like) else question.values))
+    if isinstance(question, Sets):
+        return sum(map(len, question.sets))
     return len(question.pattern) if isinstance(question, Count | Find) else 0
 
 
@@ -243,6 +255,9 @@ def _plan(question: Question) -> Plan | None:
         return _plan_like(question)
     if isinstance(question, IsIn):
         return _plan_values(question)
+    if isinstance(question, Sets):
+        made = automaton_of_sets(question.sets)
+        return None if made is None else Plan(question, (made,), (1,))
     if isinstance(question, ByteCount):
         return Plan(question, (), ())
     if isinstance(question, Length):
@@ -353,3 +368,23 @@ def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Au
         classes[0x80:0xC0] = 1 << continuing
     longest = max((len(pattern) for pattern, _ in patterns), default=0)
     return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes, longest)
+
+
+def automaton_of_sets(sets: Sequence[bytes]) -> Automaton | None:
+    """An automaton that finds one byte of each of some sets, one behind the other; None: it would be too large.
+
+    A state is a number: bit i says that the last bytes are of the sets up to number i.
+    """
+    if not 0 < len(sets) <= MAX_PATTERN:
+        return None
+    fits = [sum((byte in some) << i for i, some in enumerate(sets)) for byte in range(256)]
+    states, rows = [0], list[list[int]]()
+    for state in states:  # which grows
+        rows.append([(state << 1 | 1) & some for some in fits])
+        states += [one for one in dict.fromkeys(rows[-1]) if one not in states]
+        if len(states) >= MAX_STATES:
+            return None
+    number = {state: i for i, state in enumerate(states)}
+    following = np.array([[number[one] for one in row] for row in rows], np.uint8)
+    accepts = np.array([state >> (len(sets) - 1) & 1 for state in states], np.uint8)
+    return Automaton(following, accepts, np.zeros(256, np.uint8), len(sets))
