@@ -13,8 +13,9 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -32,6 +33,9 @@ _BATCH = 64 << 20
 _TAIL = 64 << 10
 #: File systems of objects that are there as a whole or not at all.
 _ATOMIC = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2", "memory", "http", "https"}
+
+#: File systems that one thread at a time may ask.
+_turns: WeakKeyDictionary[Any, AbstractContextManager[Any]] = WeakKeyDictionary()
 
 
 class Ranges(Protocol):
@@ -94,6 +98,18 @@ def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> An
     if system.protocol in ("file", "local") or "file" in system.protocol:
         return path
     return Remote(system, path, target)
+
+
+def _turn(system: Any) -> AbstractContextManager[Any]:
+    """What a thread holds while it asks a file system: most have one connection or file, and mix up two that ask.
+
+    Those of fsspec's that are asynchronous are made for it, unless they hand on to another one.
+    """
+    from fsspec.asyn import AsyncFileSystem
+
+    if isinstance(system, AsyncFileSystem) and not hasattr(system, "fs"):
+        return nullcontext()
+    return _turns.setdefault(system, threading.Lock())
 
 
 def _shown(target: Any) -> str:
@@ -177,7 +193,8 @@ class Remote:
         parts = [(a, min(a + _PART, stop)) for start, stop in joined for a in range(start, stop, _PART)]
         with _of(self.name):
             starts, stops = zip(*parts, strict=True) if parts else ((), ())
-            got = self.system.cat_ranges([self.path] * len(parts), list(starts), list(stops), on_error="return")
+            with _turn(self.system):
+                got = self.system.cat_ranges([self.path] * len(parts), list(starts), list(stops), on_error="return")
             pieces: dict[int, bytes] = {}
             for (start, stop), some in zip(parts, got, strict=True):
                 if isinstance(some, BaseException):

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import io
 import os
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -336,6 +337,18 @@ def test_a_file_system_of_plain_files_gets_whole_ones(tmp_path: Path, monkeypatc
         DATA[:500].fsst.compress().save(url)
     assert os.listdir(tmp_path) == ["f.fsst"]
     assert cudf_fsst.load(tmp_path / "f.fsst").equals(frame)
+
+
+def test_a_file_in_an_archive_is_read_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of its file system share a file, and its place."""
+    monkeypatch.setattr("cudf_fsst.files.storage._FAR_NBYTES", 100_000)
+    frame = pd.DataFrame({f"n{i}": np.random.default_rng(i).integers(0, 2**63, 30_000) for i in range(20)})
+    frame.fsst.compress().save(tmp_path / "f.fsst")
+    with tarfile.open(tmp_path / "f.tar", "w") as archive:
+        archive.add(tmp_path / "f.fsst", "f.fsst")
+    for _ in range(5):
+        loaded = cudf_fsst.load(f"tar://f.fsst::{tmp_path}/f.tar")
+        pd.testing.assert_frame_equal(loaded.decompress(), frame)
 
 
 # File objects ---------------------------------------------------------------------------------------------------------
