@@ -88,14 +88,17 @@ __device__ __forceinline__ u32 each_row_block(const SegmentView& s, u32 block, u
         for (u32 k = 0; k < ROWS_PER_LANE; ++k)
           starts[k + 1] = starts[k] + i32(minimum + ((k < 4 ? near : far) >> (k % 4 * width) & mask));
       } else {
-        u64 sum = 0;  // lengths are looked up twice: they would take many registers
+        // Lengths are looked up twice: they would take many registers. Damaged ones are so short that no sum wraps, so rows ascend.
+        const i64 limit = 1ll << 60;
+        const auto length = [&](u32 k) { return min(packed.length(ROWS_PER_LANE * lane + k), 1ull << 40); };
+        u64 sum = 0;
 #pragma unroll
-        for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += packed.length(ROWS_PER_LANE * lane + k);
-        i64 at = i64(all_starts[b] - from) + i64(warp_inclusive_sum(sum) - sum);
+        for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += length(k);
+        i64 at = max(min(i64(all_starts[b] - from), limit), -limit) + i64(warp_inclusive_sum(sum) - sum);
 #pragma unroll
         for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
           starts[k] = i32(max(min(at, most), -most));
-          at += i64(packed.length(ROWS_PER_LANE * lane + k));
+          at += i64(length(k));
         }
         starts[ROWS_PER_LANE] = i32(max(min(at, most), -most));
       }

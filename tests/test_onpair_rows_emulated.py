@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,19 @@ def test_damaged(gpu: Gpu, rng: np.random.Generator) -> None:
         [whole] = compressed(rows, bits, tile_size)
         for machine in machines()[:4]:
             answers(gpu, gpu.cuda.to_device([damaged_in_many_places(whole, rng, 0.6)]), machine)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_lengths_whose_sums_wrap(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Rows that seem to begin and end in a piece, and lie far outside of it."""
+    rows = [b"x" * (220 if i % 97 == 0 else int(n)) for i, n in enumerate(rng.integers(8, 16, 3000))]
+    whole = compressed(rows, 11, 256)[0]
+    damaged = dataclasses.replace(whole, meta=whole.meta.copy())
+    if wide:
+        damaged.section("row_words")[1] = 8 * 63
+        lengths = sum((2**62 - int(damaged.section("row_minima")[0])) << 63 * k for k in range(4))
+        damaged.section("row_bits")[:16] = np.frombuffer(lengths.to_bytes(64, "little"), np.uint32)
+    else:
+        damaged.section("row_words")[1] = 8 * 9
+        damaged.section("row_starts")[0] = 2**63 - 20
+    answers(gpu, gpu.cuda.to_device([damaged]), machines()[0])
