@@ -61,6 +61,9 @@ def test_damaged_segments(part: str, tile_size: int, gpu: Gpu, rng: np.random.Ge
 @pytest.mark.parametrize("name", ["meta", "codes"])
 def test_truncated_buffers(name: str, gpu: Gpu, rng: np.random.Generator) -> None:
     """Nothing is launched that would read behind their ends."""
+    from cudf_fsst.codecs.text import cuda_row
+    from cudf_fsst.device.memory import Lane
+
     (segment,) = cpu.compress(column(list(text(rng, 3000))))
     for nbytes in (0, getattr(segment, name).size - 1):
         short = dataclasses.replace(segment, **{name: getattr(segment, name)[:nbytes]})
@@ -75,6 +78,8 @@ def test_truncated_buffers(name: str, gpu: Gpu, rng: np.random.Generator) -> Non
         ):
             with pytest.raises(ValueError, match=r"damaged segment: (meta|codes) has \d+ bytes, not"):
                 read(*arguments)
+        with Lane() as lane:
+            assert cuda_row.read_row(segments, 2 * segment.rows - 1, lane) is None
     assert gpu.device.launches == []
 
 

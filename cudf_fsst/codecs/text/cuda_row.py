@@ -28,6 +28,7 @@ def read_row(segments: Sequence[Segment], row: int, lane: Lane) -> HostStrings |
             break
         row -= segment.rows
     try:
+        segment.check_buffers()
         found = _bytes(segment, row, lane)
     except (IndexError, ValueError):
         return None
