@@ -38,7 +38,7 @@ class Results:
     def source(self, part: str) -> str:
         """Where the figures of a part come from."""
         run = self.content["parts"][part]
-        machine = self.content["machine"]
+        machine = self.content["machine"] | run.get("machine", {})
         where = f"One {machine['gpu']} ({machine['cpu_cores']} CPU cores), " if part != "zstd" else ""
         return f"{where}{run['date']}: [`io.json`](../benchmarks/results/io.json), `{run['command']}`."
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from . import index as indexes
-from .backend import DeviceBackend, HostBackend
+from .backend import Arrival, DeviceBackend, HostBackend
 from .column import CompressedColumn
 from .column import of_loaded as column_of
 from .files import columns as files
@@ -60,14 +60,19 @@ def load(
     ImportError, RuntimeError
         ``device="gpu"``, and there is no cuDF or no GPU.
     """
-    buffers = DeviceBackend().buffers if interop_cudf.on_gpu(device) else None
+    gpu = DeviceBackend() if interop_cudf.on_gpu(device) else None
     if columns is not None:
         if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
             raise TypeError(f"columns must be labels of columns in a list, not {columns!r}")
         columns = list(columns)
     choose = None if columns is None else partial(_places_of, columns)
-    made = of_loaded(files.load(path, choose, storage_options=storage_options, buffers=buffers))
-    return made if buffers is None else made.to_device()
+    if gpu is None:
+        return of_loaded(files.load(path, choose, storage_options=storage_options))
+    with Arrival(gpu) as arrival:
+        loaded = files.load(path, choose, storage_options=storage_options, destination=arrival)
+        arrival.check(loaded.unchecked)
+        made = of_loaded(loaded)
+        return made._moved(gpu, made._index.for_device(gpu), arrival.moved)
 
 
 def of_loaded(loaded: files.Loaded) -> CompressedColumn | CompressedFrame:

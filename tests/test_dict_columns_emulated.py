@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import hostile
 import reference_match
+from cudf_fsst.backend import Arrival
+from cudf_fsst.backend.content import move
 from cudf_fsst.codecs import host_strings
+from cudf_fsst.codecs.dict import cpu as dict_cpu
 from cudf_fsst.codecs.dict import cpu_merge, plan
 from cudf_fsst.codecs.dict.part import DictPart
-from cudf_fsst.codecs.node import of_parts
+from cudf_fsst.codecs.node import Content, of_parts
 from cudf_fsst.codecs.part import Part
 from cudf_fsst.codecs.text import plan as text_plan
 from cudf_fsst.codecs.text import search
+from cudf_fsst.codecs.values import cpu as values_cpu
+from cudf_fsst.files import columns as files
 from dict_gpu import WORDS, Whole, expected, gpu, of_host, same, some_rows, whole
 from emulation.conftest import emulator
 from emulation.device import ORDERS, failing_every_allocation
@@ -435,3 +449,65 @@ def test_questions_on_the_host_change_nothing_on_the_gpu(word: bytes, longest_is
     assert there.known.few_on_host is not None
     assert whole.read(node) == rows
     assert whole.take(node, np.array([0, 4, 5])) == [word, b"b", None]
+
+
+def test_characters_are_counted_as_on_the_host(whole: Whole, rng: np.random.Generator) -> None:
+    """Of parts in host memory, before they go to the GPU; of damaged ones as the host does it, too."""
+    count_chars = importlib.import_module("cudf_fsst.codecs.dict.cuda_check").count_chars
+    from cudf_fsst.device.memory import Lane
+    from cudf_fsst.device.transfer import to_device
+
+    said, counted = set(), 0
+    for rows in columns_of(rng).values():
+        for part in of_host(rows, "dict").runs:
+            values, codes = part.values.rows, dict_cpu.codes_of(part)
+            null = next((i for i, row in enumerate(rows) if row is None), -1)
+            for place, code in ((0, codes[0]), (0, values), (-1, values - 1), (null, values), (7, values - 1)):
+                changed = codes.copy()
+                changed[place] = code
+                streams = (tuple(values_cpu.compress(changed, codec="bitpack")),)
+                some = replace(part, indices=replace(part.indices, values=streams))
+                texts = []
+                before = len(whole.device.launches)
+                there = partial(to_device, list(some.indices.parts))
+                with Lane() as lane:
+                    for count in (dict_cpu.count_chars, lambda one, there=there: count_chars(one, there, lane=lane)):
+                        try:
+                            texts.append(count(some))
+                        except ValueError as error:
+                            texts.append(str(error))
+                counted += "dict_count" in whole.device.launches[before:]
+                assert texts[0] == texts[1]
+                said.add(str(texts[0]).translate({ord(digit): None for digit in "0123456789"}))
+    assert counted > 10
+    assert len(said) > 2
+
+
+def test_a_file_on_its_way_to_a_gpu(whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.ahead"), "start", lambda _step: None)
+    texts = [f"word {number % 5000} of many" for number in range(9000)]
+    data = pd.DataFrame({"s": texts, "m": ["AIR", "MAIL", None] * 3000, "n": range(9000)}, index=pd.Index(texts))
+    path = tmp_path / "f"
+    data.fsst.compress().save(path)
+    backend: Any = SimpleNamespace(current=nullcontext, buffers=lambda sizes: [np.empty(n, np.uint8) for n in sizes])
+
+    def arrived() -> list[Content]:
+        with Arrival(backend) as arrival:
+            loaded = files.load(path, destination=arrival)
+            arrival.check(loaded.unchecked)
+            return move(loaded.columns, arrival.moved)
+
+    for there, host in zip(arrived(), files.load(path).columns, strict=True):
+        same(whole.download(there.node), host.node)
+    assert {"dict_count", "fsst_check"} <= set(whole.device.launches)
+    del there, host
+    file = hostile.File(path.read_bytes())
+    codes = max((content for kind, _, content in file.sections if kind == hostile.CODES), key=len)
+    codes[-9:] = b"\xff" * 9
+    path.write_bytes(file.to_bytes())
+    with pytest.raises(ValueError, match=r"segment \d+: codes: tile \d+ (does not decode|ends inside)") as wanted:
+        files.load(path)
+    with pytest.raises(ValueError, match=re.escape(str(wanted.value))):
+        arrived()
+    gc.collect()
+    assert not whole.device.live

@@ -8,7 +8,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs import registry
+from cudf_fsst.codecs.text import cpu, validate
 from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from emulation.conftest import emulator
@@ -125,3 +126,35 @@ def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPa
             start, stop = np.sort(rng.integers(0, count + 1, 2))
             with contextlib.suppress(ValueError):
                 gpu.cuda.take_range(segments, int(start), int(stop))
+
+
+@pytest.mark.parametrize("codec", ["fsst", "onpair"])
+@pytest.mark.parametrize("tile_size", [256, 1024])
+def test_codes_are_checked_as_on_the_host(tile_size: int, codec: str, gpu: Gpu, rng: np.random.Generator) -> None:
+    from cudf_fsst.codecs.text import cuda_check
+    from cudf_fsst.device.memory import Lane
+
+    rows: list[bytes | None] = [None if rng.random() < 0.1 else row for row in text(rng, 25_000)]
+    rows[100] = rng.integers(0, 256, 9000, dtype=np.uint8).tobytes()
+    (segment,) = cpu.compress(column(rows), registry.of_text(codec), tile_size=tile_size)
+    (other,) = cpu.compress(column(list(text(rng, 3000))), tile_size=128)
+    said = set()
+    for hits in (0, 1, 1, 2, 2, 30):
+        codes = segment.codes.copy()
+        codes[rng.integers(0, codes.size, hits)] = rng.choice([0, 254, 255], hits)
+        damaged = dataclasses.replace(segment, codes=codes)
+        wanted = None
+        try:
+            validate.check(damaged)
+        except ValueError as error:
+            wanted = str(error).replace("codes: ", "second: ")
+        moved = gpu.cuda.to_device([other, damaged, other])
+        with Lane() as lane:
+            try:
+                cuda_check.check_codes(list(zip(("first", "second", "third"), moved, strict=True)), lane=lane)
+                found = None
+            except ValueError as error:
+                found = str(error)
+        assert found == wanted
+        said.add(wanted and wanted.partition(" has")[0].partition(" does")[0])
+    assert len(said) > 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,11 @@ import pandas as pd
 import pytest
 
 import cudf_fsst
+import hostile
 import sound_files
+from cudf_fsst.codecs.dict import cpu as dictionary
+from cudf_fsst.codecs.text import validate
+from cudf_fsst.files import columns as files
 from cudf_fsst.files import disk, storage
 
 FRAMES = dict(sound_files.frames())
@@ -120,6 +126,59 @@ def test_where_to(tmp_path: Path) -> None:
         cudf_fsst.load(path, device="tpu")
 
 
+class Later:
+    """A place whose segments are checked when all is read."""
+
+    count_chars = staticmethod(dictionary.count_chars)
+
+    def buffers(self, sizes: Sequence[int]) -> list[Any]:
+        return [np.empty(nbytes, np.uint8) for nbytes in sizes]
+
+    def begin(self, parts: Sequence[Any]) -> None:
+        assert all(part.codes.size == part.codes_nbytes for part in parts)
+
+    def checks_codes(self, codec: str) -> bool:
+        return codec == "fsst"
+
+
+def error_of(call: Callable[[], Any]) -> str | None:
+    try:
+        call()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_codes_that_are_checked_where_they_go(tmp_path: Path) -> None:
+    """Those of columns; those of labels and of the index as ever."""
+    words = pd.Series([f"word {number % 5000} of many" for number in range(30_000)])
+    data = pd.DataFrame({"s": words, "m": ["AIR", "MAIL", None] * 10_000}).set_index(words + "!")
+    path = saved(data, tmp_path)
+    found = files.load(path, destination=Later())
+    segments = [one for content in found.columns for one in content.node.parts if one.codec == "fsst"]
+    assert [one for _, one in found.unchecked] == segments
+    sound = hostile.File(path.read_bytes())
+    refused = set()
+    for number in range(len(sound.segments)):
+        file = hostile.File(path.read_bytes())
+        codes = file.section(hostile.CODES, number)
+        assert codes is not None
+        codes[:] = b"\xff" * len(codes)
+        path.write_bytes(file.to_bytes())
+        wanted = error_of(lambda: cudf_fsst.load(path))
+        unchecked = list[tuple[str, Any]]()
+        found_now = error_of(lambda some=unchecked: some.extend(files.load(path, destination=Later()).unchecked))
+        if found_now is None and wanted is not None:
+            errors = [(name, error_of(lambda one=segment: validate.check(one))) for name, segment in unchecked]
+            (found_now,) = (f"{name.removesuffix(': codes')}: {error}" for name, error in errors if error)
+            refused.add("later")
+        elif wanted is not None:
+            refused.add("read")
+        assert found_now == wanted
+        path.write_bytes(sound.to_bytes())
+    assert refused == {"read", "later"}
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["gpu", "auto"])
 def test_to_a_gpu(device: str, tmp_path: Path) -> None:
@@ -138,3 +197,22 @@ def test_to_a_gpu(device: str, tmp_path: Path) -> None:
     path.write_bytes(broken)
     with pytest.raises(ValueError, match="checksum"):
         cudf_fsst.load(path, device=device)
+
+
+@pytest.mark.gpu
+def test_a_gpu_refuses_what_the_host_refuses(tmp_path: Path) -> None:
+    said = Counter[str]()
+    for number in range(300):
+        (tmp_path / "f").write_bytes(hostile.hostile_segments(number)[1])
+        texts = []
+        for device in ("cpu", "gpu"):
+            try:
+                texts.append(f"{len(cudf_fsst.load(tmp_path / 'f', device=device))} rows")
+            except ValueError as error:
+                texts.append(str(error))
+            except (NotImplementedError, TypeError):  # cuDF has no such type
+                texts.append(texts[0])
+        assert texts[0] == texts[1]
+        said[texts[0].partition(" has a ")[2] or texts[0].rpartition(" ")[2]] += 1
+    assert said["rows"] > 30
+    assert said["code that its symbol table lacks"] > 0

@@ -27,6 +27,7 @@ FOLDERS_LEFT = {
     "autotune": ({"fsst"}, "launch choices are those of FSST's kernels"),
     "backend.host": ({"dict"}, _VALUES),
     "backend.device": ({"dict"}, _VALUES),
+    "backend.arrival": ({"dict"}, "characters of rows with a dictionary are counted when a file is checked"),
     "query.distinct": ({"dict"}, _VALUES),
     "files.trees": ({"dict"}, "what is stored of a dictionary is checked before it is read"),
     "parquet.coded": ({"dict"}, _READ),

@@ -15,11 +15,13 @@ import pyarrow as pa
 from ..codecs.registry import texts
 from ..codecs.text.layout import LEVELS, TILE_SIZES
 from ..interop.cudf import is_cudf, is_cudf_frame
+from .arrival import Arrival
 from .content import Asked
 from .device import DeviceBackend
 from .host import HostBackend
 
 __all__ = [
+    "Arrival",
     "Asked",
     "Backend",
     "DeviceBackend",

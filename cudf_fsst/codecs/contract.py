@@ -284,6 +284,10 @@ class HostTextCodec(Protocol):
     def SEARCH(self) -> Search | None:
         """How automata search codes. None: tiles are decoded, and their bytes searched."""
 
+    @property
+    def REASONS(self) -> dict[int, str]:
+        """What may be wrong with a tile's codes, by number: texts with a place for the number of the tile."""
+
     def check_codes(self, segment: Segment) -> None:
         """Raise ValueError where a tile's codes do not decode to its bytes; all else in the segment was checked."""
 
@@ -323,6 +327,16 @@ class DeviceTextCodec(Protocol):
         It writes the characters that are wanted of `count` segments. A thread block decodes `pieces` times as many
         tiles as it has threads, of the segment whose ``first_units`` is the last one not above the block's number.
         """
+
+    def check_kernel(self) -> Kernel:
+        """``check(table, jobs)``: the host's `check_codes`, of jobs as kernels/text_check.cuh has them.
+
+        A codec may have none. Then the host checks what goes to a GPU. A tile's damage has the number of the host's
+        ``REASONS``.
+        """
+
+    def check_table(self, table: Any) -> npt.NDArray[np.uint8]:
+        """What ``check_kernel`` reads of a table."""
 
     @property
     def MATCHES(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,8 @@ class Loaded:
         Labels of all columns of a frame, those too that were not read.
     types : sequence of pyarrow.DataType
         Of the same.
+    unchecked : list of (str, Segment)
+        As `storage.Opened` has it.
     """
 
     holds: str
@@ -63,6 +65,7 @@ class Loaded:
     dtype: Any = None
     every: Any = None
     types: Sequence[Any] = ()
+    unchecked: Sequence[tuple[str, Any]] = ()
 
 
 #: Which columns to read, by their places, given the labels and types of all.
@@ -75,7 +78,7 @@ def load(
     *,
     levels: bool = True,
     storage_options: storage.Options = None,
-    buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None,
+    destination: storage.Destination | None = None,
 ) -> Loaded:
     """Read a file, or some columns of a frame's, and check what is read; see `cudf_fsst.load`.
 
@@ -88,15 +91,18 @@ def load(
         Read the levels of the index, too.
     storage_options
         For URLs, as fsspec takes them.
-    buffers
-        Makes the arrays of bytes that are read into, of these sizes.
+    destination
+        Where the columns go to.
     """
-    with storage.opened(path, storage_options, buffers) as file:
+    with storage.opened(path, storage_options, destination) as file:
         if file.version != FORMAT_VERSION:
-            return _of_streams(file, choose, levels)
-        if choose is not None:
+            found = _of_streams(file, choose, levels)
+        elif choose is not None:
             raise ValueError("holds a column, not a frame")
-        return _text(storage.Stored(file.version, list(file.read([0]).values()), file.schema, file.index))
+        else:
+            streams = list(file.read([0], later=[0]).values())
+            found = _text(storage.Stored(file.version, streams, file.schema, file.index))
+        return replace(found, unchecked=file.unchecked)
 
 
 def outline(path: storage.Target) -> Loaded:
@@ -219,9 +225,9 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
         at_once = choose is None and not outlined
-        streams = file.read(range(len(file.codecs))) if at_once else {}
         edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
-        first = edges[len(described)]
+        first, of_columns = edges[len(described)], range(edges[count])
+        streams = file.read(range(len(file.codecs)), of_columns) if at_once else {}
         if not at_once:
             streams = file.read(range(first, len(file.codecs)))
         reader = trees.TreeReader(streams, file.codecs, first, version=file.version)
@@ -234,12 +240,15 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
         places = list(range(count)) if choose is None else _chosen(choose, labels, types[:count])
         chosen = sorted({*places, *(range(count, len(described)) if with_levels else ())})
         if not at_once:
-            read = file.outline if outlined else file.read
-            streams = read([number for i in chosen for number in range(edges[i], edges[i + 1])])
+            numbers = [number for i in chosen for number in range(edges[i], edges[i + 1])]
+            streams = file.outline(numbers) if outlined else file.read(numbers, of_columns)
         whole, found = file if outlined else None, {}
         for i in chosen:
             one, kind, what = described[i], types[i], f"column {i}"
-            trunk = trees.TreeReader(streams, file.codecs, edges[i], version=file.version, outline_of=whole)
+            of_file: dict[str, Any] = {"version": file.version, "outline_of": whole}
+            if file.destination is not None and i < count:
+                of_file["count_chars"] = file.destination.count_chars
+            trunk = trees.TreeReader(streams, file.codecs, edges[i], **of_file)
             node = trunk.node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")

@@ -1,6 +1,10 @@
 """An outer codec over the sections of a file (docs/format.md, section 21): Zstandard, by Arrow.
 
 What a section would hold is compressed, each section by itself, behind the number of its bytes.
+
+The host takes it off, for a GPU, too. nvCOMP would be faster: 838 MB of lineitem's sections took it 0.135 s on an H200,
+16 cores 0.18 s, and in frames of 64 KiB 0.01 s. But "providing a corrupt buffer for decompression will result in
+undefined behavior" (zstd.h of nvCOMP 5.3), and of a frame only decoding it tells whether it is corrupt.
 """
 
 from __future__ import annotations

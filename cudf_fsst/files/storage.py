@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -264,6 +264,22 @@ class _Sections:
         yield from (head, bytes(start - len(head)), *found)
 
 
+class Destination(Protocol):
+    """Where what is read goes to, if that is not pageable host memory."""
+
+    def buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
+        """Arrays of bytes of these sizes, to read into."""
+
+    def checks_codes(self, codec: str) -> bool:
+        """Whether codes of a codec of text are checked there, so that they need not be here."""
+
+    def begin(self, parts: Sequence[Any]) -> None:
+        """Called with parts when they were read, but not checked."""
+
+    def count_chars(self, part: Any) -> int:
+        """As `codecs.dict.cpu.count_chars` of a part in host memory."""
+
+
 class Opened:
     """A file whose head was checked: preamble, records, directory and schema. What else it holds is read when asked.
 
@@ -275,11 +291,15 @@ class Opened:
         As in `Stored`.
     codecs : list of str
         Of each stream.
+    destination : Destination or None
+    unchecked : list of (str, Segment)
+        Segments that were read whose codes are to be checked at the destination, and what errors call them.
     """
 
-    def __init__(self, source: Source, buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None) -> None:
+    def __init__(self, source: Source, destination: Destination | None = None) -> None:
         self._source, file_nbytes = source, source.size
-        self._buffers = buffers or (lambda sizes: [np.empty(nbytes, np.uint8) for nbytes in sizes])
+        self._prefix = "" if source.name is None else f"{source.name}: "
+        self.destination, self.unchecked = destination, list[tuple[str, Segment]]()
         start = self._first(min(file_nbytes, _FAR_HEAD_NBYTES if source.is_far else _HEAD_NBYTES))
         version, columns, segments, sections, records_checksum = records.read_preamble(start, file_nbytes)
         if version == FORMAT_VERSION and columns != 1:
@@ -321,8 +341,16 @@ class Opened:
         schema, index = found[SCHEMA, 0], found.get((INDEX, 0))
         self.schema, self.index = schema.tobytes(), None if index is None else index.tobytes()
 
-    def read(self, numbers: Collection[int]) -> dict[int, Stream]:
-        """Some streams by number, read and checked as `load` does it; nothing of the others is read."""
+    def _buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
+        if self.destination is not None:
+            return self.destination.buffers(sizes)
+        return [np.empty(nbytes, np.uint8) for nbytes in sizes]
+
+    def read(self, numbers: Collection[int], later: Collection[int] = ()) -> dict[int, Stream]:
+        """Some streams by number, read and checked as `load` does it; nothing of the others is read.
+
+        Codes of streams `later` are not checked where the destination does it, but are `unchecked` then.
+        """
         segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         tables = self._tables(numbers)
         wanted = {TABLE: tables, META: segments, CODES: segments}
@@ -333,7 +361,15 @@ class Opened:
             for part, described in enumerate(self._described[number], self._firsts[number]):
                 meta, codes = contents[META, part], contents[CODES, part]
                 loaded[part] = described.make(made, meta.nbytes, codes.nbytes, meta, codes)
-        _share(lambda numbered: _check_part(*numbered), list(loaded.items()), [one.nbytes for one in loaded.values()])
+        there = self.destination
+        if there is not None:
+            there.begin(list(loaded.values()))
+        left = [one for one in numbers if one in later and there is not None and is_text(self.codecs[one])]
+        left = [one for one in left if there is not None and there.checks_codes(self.codecs[one])]
+        unchecked = {part for one in left for part in range(self._firsts[one], self._firsts[one + 1])}
+        self.unchecked += [(f"{self._prefix}segment {part}: codes", loaded[part]) for part in sorted(unchecked)]
+        checked = [(part, one, part not in unchecked) for part, one in loaded.items()]
+        _share(lambda one: _check_part(*one), checked, [one.nbytes for one in loaded.values()])
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)
@@ -404,14 +440,15 @@ class Opened:
 
         # The system, the connections and the checksums let go of the interpreter, so threads share them.
         least, threads = (_FAR_NBYTES, _FAR_THREADS) if self._source.is_far else (_WORTH_THREADS, None)
-        map_items(read, _runs(range(len(places)), [place.nbytes for place in places], least), threads)
+        runs = _runs(range(len(places)), [place.nbytes for place in places], least)
+        if not self._source.is_far:  # so that all threads end at about the same time
+            runs.sort(key=lambda run: -sum(places[i].nbytes for i in run))
+        map_items(read, runs, threads)
         return {(place.kind, place.number): content for place, content in zip(places, contents, strict=True)}
 
 
 @contextlib.contextmanager
-def opened(
-    path: Target, storage_options: Options = None, buffers: Callable[[Sequence[int]], Sequence[Any]] | None = None
-) -> Iterator[Opened]:
+def opened(path: Target, storage_options: Options = None, destination: Destination | None = None) -> Iterator[Opened]:
     """Open a file to read all or some of it; ValueErrors within the block name it.
 
     Parameters
@@ -420,8 +457,7 @@ def opened(
         Of a file that `save` or `save_streams` wrote; or a URL, a file object, a BytesIO with its bytes.
     storage_options
         For URLs, as fsspec takes them.
-    buffers : callable, optional
-        Makes arrays of bytes of these sizes for what is read.
+    destination : Destination, optional
 
     Raises
     ------
@@ -433,7 +469,7 @@ def opened(
     """
     with source_of(path, storage_options) as source:
         try:
-            yield Opened(source, buffers)
+            yield Opened(source, destination)
         except ValueError as error:
             if source.name is None:
                 raise
@@ -488,11 +524,11 @@ def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Tabl
         raise ValueError(f"symbol table {number}: {error}") from None
 
 
-def _check_part(number: int, part: Any) -> None:
+def _check_part(number: int, part: Any, codes: bool) -> None:
     try:
         if part.table is None:
             values.check([part])
         else:
-            check(part)
+            check(part, codes=codes)
     except ValueError as error:
         raise ValueError(f"segment {number}: {error}") from None

@@ -119,6 +119,8 @@ class TreeReader:
     outline_of : Opened, optional
         The file, of whose streams these are an outline. Then no value is looked at, but codes of dictionaries: they
         alone say how many characters the rows have.
+    count_chars : callable
+        As `codecs.dict.cpu.count_chars`.
     """
 
     def __init__(
@@ -129,7 +131,9 @@ class TreeReader:
         *,
         version: int,
         outline_of: Opened | None = None,
+        count_chars: Callable[[DictPart], int] = dictionary.count_chars,
     ) -> None:
+        self._count = count_chars
         self._streams, self._codecs, self._next, self._file = streams, codecs, first, outline_of
         self._version = version
         self._dictionaries, self._newest = version >= EXACT_VERSION, version >= NEWEST_VERSION
@@ -260,29 +264,28 @@ class TreeReader:
                 parts += scope.segments
                 continue
             whole = scope if self._file is None else self._whole(first, tree, own, place, of_scope=True)
-            parts.append(replace(_dict_part(scope), chars=_count_chars(whole, place)))
+            parts.append(replace(_dict_part(scope), chars=self._count_chars(whole, place)))
         node = of_parts(kind, parts)
         if (node.rows, node.null_count) != (stored["rows"], stored["nulls"]) or node.rows >= 2**63:
             raise ValueError(f"{where}: its scopes do not have {stored['rows']} rows with {stored['nulls']} nulls")
         return node
+
+    def _count_chars(self, coded: Node, where: str) -> int:
+        """How many characters the rows have, of strings that were stored as a column of categories."""
+        (values,) = coded.children
+        if values.coded or values.null_count or values.chars_nbytes < least_chars(values.rows):
+            raise ValueError(f"{where}: its {values.rows} values are not different strings")
+        with naming(where):
+            chars = self._count(_dict_part(coded))
+        if chars >= 2**63:
+            raise ValueError(f"{where}: {chars} characters")
+        return chars
 
 
 def _dict_part(coded: Node) -> DictPart:
     """A column of categories as a part of strings, of whose characters nothing is known."""
     (values,), (codes,) = coded.children, coded.values
     return dict_part(values, codes, coded.validity, coded.null_count, 0)
-
-
-def _count_chars(coded: Node, where: str) -> int:
-    """How many characters the rows have, of strings that were stored as a column of categories."""
-    (values,) = coded.children
-    if values.coded or values.null_count or values.chars_nbytes < least_chars(values.rows):
-        raise ValueError(f"{where}: its {values.rows} values are not different strings")
-    with naming(where):
-        chars = dictionary.count_chars(_dict_part(coded))
-    if chars >= 2**63:
-        raise ValueError(f"{where}: {chars} characters")
-    return chars
 
 
 def _with_nulls_of_values(node: Node) -> Node:

@@ -144,6 +144,16 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
     return found
 
 
+def appear_early(part: DictPart) -> bool:
+    """Whether all values are numbered by first appearance, and appear in the first `_CHECKED_ROWS` rows."""
+    seen = 0
+    for some in cut(0, min(part.rows, _CHECKED_ROWS), _STEP_ROWS):
+        seen = kernels.first_seen(codes_of(part, *some), bits_of(part, *some), seen)
+        if seen < 0 or seen == part.values.rows:
+            break
+    return seen == part.values.rows
+
+
 def count_chars(part: DictPart) -> int:
     """Bytes of the strings of a part's rows, from its codes alone.
 

@@ -26,12 +26,12 @@ from .symbols import SymbolTable
 from .train import train_table
 from .train_max import train_table_max
 
-__all__ = ["DECODER", "SEARCH", "check_codes", "encoder", "train"]
+__all__ = ["DECODER", "REASONS", "SEARCH", "check_codes", "encoder", "train"]
 
 #: Tiles whose codes a thread checks at once, a multiple of `TILE_BLOCK`.
 _CHECKED_TILES = 2**14
-#: What `_check_codes` may find wrong in a tile.
-_REASONS = {
+#: What `_check_codes`, or fsst_check.cu, may find wrong in a tile.
+REASONS = {
     1: "tile {} has a code that its symbol table lacks",
     2: "tile {} ends inside an escape",
     3: "tile {} does not decode to its bytes",
@@ -115,7 +115,7 @@ def check_codes(segment: Segment) -> None:
 
     for reason, tile in map_items(check, cut(0, layout.tiles, _CHECKED_TILES)):
         if reason:
-            raise ValueError(_REASONS[reason].format(tile))
+            raise ValueError(REASONS[reason].format(tile))
 
 
 @njit()

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ...device.kernels import Kernel
 from ...device.memory import device_attributes
 from ..text.launch import Shape, decode_codes_capacity
@@ -44,6 +47,17 @@ def decode_kernel(tile_size: int) -> Any:
 def take_kernel(name: str) -> Any:
     """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_take", name if name == "take_measure" else f"fsst_{name}")
+
+
+def check_kernel() -> Kernel:
+    """See `contract.DeviceTextCodec`."""
+    return get_kernel("fsst_check", "fsst_check")
+
+
+def check_table(table: Any) -> npt.NDArray[np.uint8]:
+    """See `contract.DeviceTextCodec`."""
+    lengths: npt.NDArray[np.uint8] = table.decode_lengths
+    return lengths
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:

@@ -148,13 +148,23 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
         return train_max_defines()
     if file in ("fsst_automata", "fsst_search", "fsst_values"):
         return match_defines(tile_size)
+    if file == "fsst_check":
+        return text.CHECK_DEFINES
     if file in ("fsst_rows", "fsst_rows_lift"):
         return rows_defines(tile_size)
     return defines(tile_size) if tile_size else DEFINES
 
 
 _TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_search")
-_FOR_ALL_TILES = ("fsst_automata", "fsst_rows_lift", "fsst_take", "fsst_train", "fsst_train_max", "fsst_values")
+_FOR_ALL_TILES = (
+    "fsst_automata",
+    "fsst_check",
+    "fsst_rows_lift",
+    "fsst_take",
+    "fsst_train",
+    "fsst_train_max",
+    "fsst_values",
+)
 
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:

@@ -22,10 +22,10 @@ from . import plan
 from .symbols import BITS, OnPairTable
 from .train import train_table
 
-__all__ = ["DECODER", "SEARCH", "check_codes", "encoder", "train"]
+__all__ = ["DECODER", "REASONS", "SEARCH", "check_codes", "encoder", "train"]
 
 #: What `kernels.find_damage` may find wrong in a tile.
-_REASONS = {
+REASONS = {
     1: "tile {} has a length that no number of its codes has",
     2: "tile {} has a code that its table lacks",
     3: "tile {} has bits behind its last code",
@@ -106,4 +106,4 @@ def check_codes(segment: Segment) -> None:
     where = DECODER.addresses(segment.table), layout.chars, layout.tile_size
     reason, tile = kernels.find_damage(address(segment.codes), lengths, *where)
     if reason:
-        raise ValueError(_REASONS[reason].format(tile))
+        raise ValueError(REASONS[reason].format(tile))

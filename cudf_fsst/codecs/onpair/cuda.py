@@ -42,6 +42,16 @@ def take_kernel(name: str) -> Any:
     return get_kernel("onpair_take", own, text_launch.TAKE_DEFINES)
 
 
+def check_kernel() -> Kernel:
+    """See `contract.DeviceTextCodec`."""
+    return get_kernel("onpair_check", "onpair_check", text_launch.CHECK_DEFINES)
+
+
+def check_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
+    """See `contract.DeviceTextCodec`."""
+    return np.concatenate([np.array([table.bits], "<u8").view(np.uint8), table.lengths])
+
+
 class OnPairEncoder(TileEncoder):
     """What trains tables and encodes tiles (`text.cuda_task.TileEncoder`)."""
 

@@ -108,6 +108,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     alone = {
         "onpair_automata": [text.MATCH_DEFINES],
         "onpair_rows_lift": [lift_defines()],
+        "onpair_check": [text.CHECK_DEFINES],
         "onpair_take": [text.TAKE_DEFINES],
         "onpair_train": [train_defines()],
     }

@@ -38,6 +38,10 @@ DEFINES = {
 }
 #: Constants of kernels that include text_take.cuh.
 TAKE_DEFINES = {**DEFINES, "TAKE_ROWS": TAKE_ROWS, "TAKE_THREADS": TAKE_THREADS, "PLACE_BITS": PLACE_BITS}
+#: Threads of a block that checks whether codes decode.
+CHECK_THREADS = 256
+#: Constants of kernels that include text_check.cuh.
+CHECK_DEFINES = {**DEFINES, "CHECK_THREADS": CHECK_THREADS}
 #: Rows of more bytes are the work of a whole warp of text_match.cu.
 _LONG_ROW = 1024
 #: Threads of a block of the row length kernels and of text_match.cu, and blocks a multiprocessor: warps have runs of
@@ -54,6 +58,20 @@ OVERHANG_WORDS = 4
 #: Words behind the planes that text_match.cu may read: of a window of three that begins where the last row ends, or of
 #: the longest pattern behind its start.
 PLANE_SPARE = 4
+
+
+class CheckJob(NamedTuple):
+    """A segment whose codes are checked."""
+
+    codes: int
+    codes_nbytes: int
+    block_starts: int
+    tile_lengths: int
+    tiles: int
+    chars: int
+    tile_size: int
+    table: int
+    found: int
 
 
 def search_defines(tile_size: int) -> dict[str, int]:
