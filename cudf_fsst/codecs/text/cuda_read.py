@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...buffers import DeviceStrings
-from ...device.memory import Lane, SideLanes, device_attributes
+from ...device.memory import Lane, device_attributes
 from ...device.transfer import Inbox
 from ..cuda_kernels import blocks
 from . import cuda_take, launch
@@ -23,8 +23,6 @@ _u32, _u64 = np.uint32, np.uint64
 
 #: Groups of segments that are decoded as they arrive.
 _GROUPS = 8
-#: So many row blocks are unpacked beside the decoder, on a stream of their own.
-_MANY_ROW_BLOCKS = 1 << 15
 
 
 def read(
@@ -186,17 +184,12 @@ def _run(
     lane.upload(buffer.ptr, image)
     address = buffer.ptr + plan.place
     events = [arrive() for _, arrive in arrivals]
-    with SideLanes(lane, int(chars and not arrivals and plan.row_blocks >= _MANY_ROW_BLOCKS)) as side:
-        for one in side:
-            one.follow(lane)
-        if not arrivals and chars:
-            decode(plan.decodes, lane, buffer.ptr, address)
-        for (group, _), event in zip(arrivals, events, strict=True):
-            lane.stream.wait_event(event)
-            decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
-        _read_rows(plan, side[0] if side else lane, address)
-        for one in side:
-            lane.follow(one)
+    if not arrivals and chars:
+        decode(plan.decodes, lane, buffer.ptr, address)
+    for (group, _), event in zip(arrivals, events, strict=True):
+        lane.stream.wait_event(event)
+        decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
+    _read_rows(plan, lane, address)
     if plan.mask_words and masks is None:
         _gather_validity(lane, address, plan.count, plan.mask_words)
     return results
