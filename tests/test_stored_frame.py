@@ -261,6 +261,7 @@ MISFITS: list[tuple[pa.DataType, dict[str, Any]]] = [
     (pa.list_(pa.dictionary(pa.int8(), pa.string())), {"kind": "object"}),
     (pa.list_(pa.int8()), TEXT),
     (pa.large_binary(), TEXT),
+    (pa.dictionary(pa.int8(), pa.large_binary()), category(**TEXT)),
     (pa.timestamp("ns", tz="No/Where"), {"kind": "object"}),
 ]
 

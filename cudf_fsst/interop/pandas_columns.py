@@ -127,8 +127,14 @@ def _decode_column(column: Any, stored: dict[str, Any] | None) -> Any:
         values[:] = column.to_pylist()
         return pd.Series(values, dtype=object, copy=False)
     if stored["kind"] == "string":
+        _refuse_bytes(column.type)
         return pd.Series(decode_string_dtype(stored).__from_arrow__(column), copy=False)
     return pd.Series(exact_index(column, stored), copy=False)
+
+
+def _refuse_bytes(kind: Any) -> None:
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        raise ValueError(f"values of Arrow type {kind} are bytes, not strings")
 
 
 def try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
@@ -137,12 +143,6 @@ def try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
         raise ValueError("each row would be a copy of its category")
     if (stored is None or stored["kind"] != "arrow") and any(map(is_view, within(kind))):
         raise ValueError("only ArrowDtype has views")
-    if (
-        stored is not None
-        and stored["kind"] == "string"
-        and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-    ):
-        raise ValueError("its values are bytes, not strings")
     found = decode_column(pa.chunked_array([one_row(kind)]), stored)
     if stored is not None and stored["kind"] == "masked" and str(found.dtype) != stored["type"]:
         raise ValueError(f"it would be {found.dtype}")
@@ -212,6 +212,7 @@ def exact_index(column: Any, stored: Any) -> Any:
     dtype = decode_string_dtype(stored)
     if dtype == np.dtype(object):
         return one_missing(values)
+    _refuse_bytes(column.type)
     return pd.Index(values.astype(dtype), dtype=dtype)
 
 
