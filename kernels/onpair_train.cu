@@ -16,7 +16,8 @@
 //     index   what the encoder finds symbols in (onpair.cuh)
 //
 // Work unit of onpair_train: some blocks a scope, which run at the same time (a cooperative launch) and wait for each other behind every
-// step: four or five times a round, one to four microseconds each. With a launch for every step, 1 MB took 1.52 ms instead of 1.16.
+// step: four or five times a round, one to four microseconds each. Before, every step was a launch, and counting was slower:
+// l_comment, 1 MB, took 1.45 ms instead of 1.05, faust 1.50 instead of 1.39 (the least of 61 whole calls, on a slow host).
 // Two that lost: blocks of 512 threads, two on a multiprocessor (l_comment SF 10 6.9 ms instead of 6.5), and fewer blocks for a small
 // column, for each has then more to do (1.74 ms instead of 1.37 with an eighth of them).
 // What reads a sum sets it back to 0 for the next round.
@@ -143,6 +144,11 @@ struct Spelled {
     x ^= x >> 32;
     return x * u64(TRAIN_HASH_LOW);
   }
+  // Of slots: the place, and what is compared there.
+  __device__ __forceinline__ u32 slot_hash() const {
+    return u32(low) * HASH_1 + u32(low >> 32) * HASH_2 + u32(high) * HASH_3 + u32(high >> 32) * HASH_4 +
+           length * HASH_LENGTH;
+  }
 };
 
 __device__ __forceinline__ Spelled text_of(const Growing& table, u32 code) {
@@ -176,16 +182,17 @@ __device__ __forceinline__ Spelled text_of_source(const Growing& table, u32 sour
   return join(text_of(table, a), kind == 2 ? text_of(table, b) : Spelled{b, 0, 1});
 }
 
-// The code of a symbol, or 0.
-__device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Growing& table, const Spelled& text) {
-  const u64 hash = text.hash();
-  const u32 tag = u32(hash) & 0xffff0000u;
-  for (u32 at = u32(hash >> 50);; at = (at + 1) & (SLOTS - 1)) {
-    const u32 slot = state.slots[at];
-    if (slot == 0) return 0;
+__device__ __forceinline__ u32 first_slot(u32 slot_hash) { return slot_hash / (0xffffffffu / SLOTS + 1); }
+
+// The code of a symbol, or 0. `slot`: what is in its first slot.
+__device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Growing& table, const Spelled& text,
+                                              u32 slot_hash, u32 slot) {
+  for (u32 at = first_slot(slot_hash); slot != 0; slot = state.slots[at]) {
     const u32 code = (slot & 0xffff) - 1;
-    if ((slot & 0xffff0000u) == tag && text_of(table, code) == text) return code;
+    if ((slot ^ slot_hash << 16) < 1u << 16 && text_of(table, code) == text) return code;
+    at = (at + 1) & (SLOTS - 1);
   }
+  return 0;
 }
 
 // Where the lengths of symbols that begin as a string are, by its first 4 and 8 bytes.
@@ -208,10 +215,18 @@ __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Gro
   // Two and three bytes are bits 0 and 1, 4 to 7 bytes bits 2 to 5.
   lengths &= (of_4 | 0x3) & (of_8 | 0x3f);
   while (lengths != 0) {
+    // Two lengths at a time, whose slots are on their way together.
     const u32 length = 33 - u32(__clz(int(lengths)));
-    const u32 code = symbol_spelled(state, table, begin_of(text, length));
-    if (code != 0) return code;
     lengths &= ~(1u << (length - 2));
+    const u32 other = lengths != 0 ? 33 - u32(__clz(int(lengths))) : length;
+    const u32 of_one = begin_of(text, length).slot_hash(), of_two = begin_of(text, other).slot_hash();
+    const u32 slot = state.slots[first_slot(of_one)], slot_two = state.slots[first_slot(of_two)];
+    const u32 code = symbol_spelled(state, table, begin_of(text, length), of_one, slot);
+    if (code != 0) return code;
+    if (other == length) break;
+    const u32 second = symbol_spelled(state, table, begin_of(text, other), of_two, slot_two);
+    if (second != 0) return second;
+    lengths &= ~(1u << (other - 2));
   }
   return first;
 }
@@ -508,7 +523,7 @@ struct StringChoice {
   u64 costs[17];  // what strings must gain more than, by their length
   u32 histogram[BINS];
   u32 bin;  // of the first string that has no place
-  u32 prefix, wanted, made;
+  u32 prefix, wanted, made, edge;
 };
 static_assert(8 * FINALISTS <= 4 * BINS, "finalists lie where the histogram is");
 static_assert(sizeof(StringChoice) <= TRAIN_SHARED, "TRAIN_SHARED");
@@ -582,9 +597,11 @@ __device__ __forceinline__ u32 most_kept(const TrainView& view, const TrainRound
   return (round.spare ? codes * TRAIN_SPARE / 64 : codes) - 256;
 }
 
-// divide: the listed strings into those that are kept, those in the bin of the first that has no place, and others. By `blocks`.
+// divide: the listed strings into those that are kept, those in the bin of the first that has no place, and others. `alone`: by one block,
+// which counts them in its shared memory.
+template <bool alone>
 __device__ __forceinline__ void divide_list(const TrainView& view, TrainState& state, const TrainRound& round,
-                                            StringChoice& shared, u32 blocks) {
+                                            StringChoice& shared) {
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
   const u32 listed = state.listed, most = most_kept(view, round);
@@ -600,30 +617,43 @@ __device__ __forceinline__ void divide_list(const TrainView& view, TrainState& s
     }
     __syncthreads();
   }
-  const u32 bin = all ? 0 : shared.bin;
-  for (u32 i = blockIdx.x * TRAIN_THREADS + threadIdx.x; i < listed; i += blocks * TRAIN_THREADS) {
-    const u32 own = all ? BINS : bin_of(keys[i]);
-    if (own > bin) state.kept[256 + atomicAdd(&state.made, 1u)] = sources[i];
-    if (own != bin) continue;
-    const u32 number = atomicAdd(&state.edge, 1u);
-    if (number < MOST_EDGES) state.edges[number] = i;
+  const u32 bin = all ? 0 : shared.bin, step = alone ? TRAIN_THREADS : gridDim.x * TRAIN_THREADS;
+  if (alone) {
+    if (threadIdx.x == 0) shared.made = shared.edge = 0;
+    __syncthreads();
+  }
+  for (u32 base = (alone ? 0 : blockIdx.x * TRAIN_THREADS) + threadIdx.x; base < listed; base += 4 * step) {
+    u64 some[4];  // on their way together
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) some[k] = base + k * step < listed ? keys[base + k * step] : 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+      if (some[k] == 0) continue;
+      const u32 i = base + k * step, own = all ? BINS : bin_of(some[k]);
+      if (own > bin) state.kept[256 + atomicAdd(alone ? &shared.made : &state.made, 1u)] = sources[i];
+      if (own != bin) continue;
+      const u32 number = atomicAdd(alone ? &shared.edge : &state.edge, 1u);
+      if (number < MOST_EDGES) state.edges[number] = i;
+    }
   }
 }
 
-// select. By the first block, which has the bin from `divide_list`.
+// select. By the first block, which has the bin from `divide_list`, and if it was `alone` how many are kept and between.
 __device__ __forceinline__ void select_strings(const TrainView& view, TrainState& state, const TrainRound& round,
-                                               StringChoice& shared) {
+                                               StringChoice& shared, bool alone) {
   u32* const histogram = shared.histogram;
   u32 &prefix = shared.prefix, &wanted = shared.wanted, &made = shared.made;
   const Growing& table = state.tables[round.from];
   Growing& next = state.tables[1 - round.from];
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
-  const u32 listed = state.listed, edge = state.edge;
+  const u32 listed = state.listed, edge = alone ? shared.edge : state.edge;
+  const u32 kept = alone ? shared.made : state.made;
   const bool all = listed <= most_kept(view, round);
   const u32 bin = all ? 0 : shared.bin;
-  if (threadIdx.x == 0) made = 256 + state.made;
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) state.histogram[i] = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) made = 256 + kept;
   __syncthreads();
   if (!all && edge <= FINALISTS) {
     // Few are in the bin: each is compared with all others, by a warp.
@@ -674,9 +704,8 @@ __device__ __forceinline__ void select_strings(const TrainView& view, TrainState
     const Spelled text = text_of_source(table, state.kept[code]);
     next.words[code][0] = text.low, next.words[code][1] = text.high;
     next.lengths[code] = u8(text.length);
-    const u64 hash = text.hash();
-    const u32 slot = (u32(hash) & 0xffff0000u) | (code + 1), pair = u32(text.low) & 0xffff;
-    u32 at = u32(hash >> 50);
+    const u32 hash = text.slot_hash(), slot = hash << 16 | (code + 1), pair = u32(text.low) & 0xffff;
+    u32 at = first_slot(hash);
     while (atomicCAS(&state.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
     const u32 of_length = 1u << (text.length - 2), four = place_of_4(text), eight = place_of_8(text);
     atomicOr(&state.lengths_of[pair / 2], of_length << (16 * (pair & 1)));
@@ -785,13 +814,15 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     scope_sync(state, waited);
     filter_strings(view, state, round, selection);
     scope_sync(state, waited);
-    const bool few = state.listed <= 8 * TRAIN_THREADS;
-    if (!few || blockIdx.x == 0) divide_list(view, state, round, selection, few ? 1 : gridDim.x);
-    if (few)
-      __syncthreads();
-    else
+    const bool alone = state.listed <= 8 * TRAIN_THREADS;
+    if (!alone) {
+      divide_list<false>(view, state, round, selection);
       scope_sync(state, waited);
-    if (blockIdx.x == 0) select_strings(view, state, round, selection);
+    } else if (blockIdx.x == 0) {
+      divide_list<true>(view, state, round, selection);
+      __syncthreads();
+    }
+    if (blockIdx.x == 0) select_strings(view, state, round, selection, alone);
     scope_sync(state, waited);
   }
   rank_codes(view, state, TRAIN_ROUNDS & 1);

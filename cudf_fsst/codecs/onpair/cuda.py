@@ -112,6 +112,8 @@ class OnPairEncoder(TileEncoder):
         shape = launch.encode_shape(tile_size, attributes["shared_per_block"], bits)
         kernel = get_kernel("onpair_encode", "onpair_encode", launch.defines(tile_size, shape.table > 0), shared=True)
         pieces, multiprocessors = blocks(tiles, PIECE_TILES), attributes["multiprocessors"]
+        if pieces > multiprocessors * shape.threads // 32:  # segments take turns
+            multiprocessors -= multiprocessors * launch.COMPACT_SHARE // 128
         grid = min(multiprocessors, pieces, max(blocks(pieces, shape.threads // 32), multiprocessors // waves))
         lane.launch(kernel, (grid, waves), shape.threads, (np.uint64(waves_at), np.uint32(shape.table)), shape.shared)
 

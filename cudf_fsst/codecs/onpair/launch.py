@@ -19,6 +19,8 @@ from .symbols import BITS, BYTES, OnPairTable
 
 #: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 896, 512, 160 << 10
+#: Of a GPU's multiprocessors so many 128ths have no block of onpair_encode, but text_compact of the segment before.
+COMPACT_SHARE = 4
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
