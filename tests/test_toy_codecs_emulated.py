@@ -155,7 +155,7 @@ def test_questions_go_to_the_codec_of_all_segments(gpu: Gpu, monkeypatch: pytest
     with Lane() as lane:
         assert cuda_match.match(alone, asked, lane=lane) == ("answers", False)
         assert cuda_match.match(Segments(alone), asked, lane=lane) == ("answers", False)
-        assert cuda_match.answer(alone, machine, lane=lane) == "answers"
+        assert cuda_match.answer(alone, machine, lane=lane) == ("answers", False)
         assert seen == [(rows, asked, False), (rows, asked, True), (rows, machine)]
         assert cuda_match.answer(mixed, machine, lane=lane) is None
     assert len(seen) == 3
