@@ -298,6 +298,35 @@ def test_code_that_is_gone_or_not_for_us(tmp_path: Path) -> None:
     assert len(MADE) == 6
 
 
+@pytest.mark.parametrize("why", ["CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_OUT_OF_MEMORY"])
+def test_code_on_disk_that_does_not_load(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_some()
+    kernels._compiled.clear()
+    old = {str(path) for path in (tmp_path / "cudf_fsst").glob("*/*")}
+    load = RawModule.__init__
+
+    def refuse(self: RawModule, *, path: str) -> None:
+        if path in old:
+            if "MEMORY" not in why:
+                old.remove(path)
+            raise RuntimeError(why)
+        load(self, path=path)
+
+    monkeypatch.setattr(RawModule, "__init__", refuse)
+    MADE.clear()
+    if "MEMORY" in why:
+        with pytest.raises(RuntimeError, match=why):
+            compile_some(quick=False)
+        assert MADE == []
+        assert all(Path(path).exists() for path in old)
+    else:
+        kernel = kernels.Kernel("text_compact", "text_compact", {"TILE": 256})
+        assert kernel.run
+        settle()
+        assert kernel.run == code("text_compact", 256, quick=False)
+        assert ("-DTILE=256u", "text_compact", False) in MADE
+
+
 def test_a_full_disk_keeps_no_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, place = Path.write_bytes, tmp_path / "cudf_fsst"
 

@@ -142,8 +142,18 @@ class Kernel:
     def load(self) -> None:
         """Have something to launch."""
         with self._lock:
-            if "run" not in vars(self):
-                self._load(self._ready())
+            while "run" not in vars(self):
+                code = self._ready()
+                try:
+                    self._load(code)
+                except Exception as error:  # whatever CuPy raises
+                    if code in _compiled.values() or "OUT_OF_MEMORY" in str(error):
+                        raise
+                    # This GPU, or its driver, may not take what another compiler has made.
+                    with suppress(OSError):
+                        code.unlink()
+                        continue
+                    raise
 
     def _load(self, code: Path) -> None:
         import cupy
