@@ -276,10 +276,12 @@ def test_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise RuntimeError("no home") if why == "no home" else PermissionError(13, "Permission denied")
 
     (tmp_path / "file").touch()
-    monkeypatch.setenv("CUPY_CACHE_DIR", "" if why == "no home" else str(tmp_path / "file"))
-    if why == "no home":
+    if why == "a file":
+        monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "file"))
+    elif why == "no home":
+        monkeypatch.delenv("CUPY_CACHE_DIR")
         monkeypatch.setattr(Path, "home", refuse)
-    elif why == "no right to look":
+    else:
         monkeypatch.setattr(os, "listdir", refuse)
     compile_some()
     compile_some(quick=False)
