@@ -390,6 +390,19 @@ def test_file_objects(tmp_path: Path) -> None:
         assert read(file).equals(frame)
 
 
+def test_a_bytesio_with_its_own_write() -> None:
+    class Counted(io.BytesIO):
+        nbytes = 0
+
+        def write(self, piece: Any) -> int:
+            self.nbytes += memoryview(piece).nbytes
+            return super().write(piece)
+
+    file = Counted()
+    DATA[:100].fsst.compress().save(file)
+    assert file.nbytes == len(file.getvalue())
+
+
 def test_file_objects_that_are_none(tmp_path: Path) -> None:
     frame = DATA[:10].fsst.compress()
     (tmp_path / "text").write_text("text")

@@ -140,7 +140,8 @@ def needed_version(streams: Sequence[Stream]) -> int:
 
 def _write(path: Target, sections: _Sections, storage_options: Options) -> None:
     if isinstance(path, io.BytesIO):
-        path.writelines(sections.pieces())
+        for piece in sections.pieces():  # `writelines` would pass over the `write` of a subclass
+            path.write(piece)
         return
     with writing(path, storage_options) as file:
         os.ftruncate(file.fileno(), sections.nbytes)  # the last sections may be empty
