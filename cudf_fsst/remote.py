@@ -13,11 +13,14 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from .workers import dropped
 
 #: First and last byte, exclusive.
 Range = tuple[int, int]
@@ -35,7 +38,9 @@ _TAIL = 64 << 10
 _ATOMIC = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "r2", "memory", "http", "https"}
 
 #: File systems that one thread at a time may ask.
-_turns: WeakKeyDictionary[Any, AbstractContextManager[Any]] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
+#: Seconds after which a thread that waits looks whether somebody waits for it.
+_LOOKED_UP = 0.2
 
 
 class Ranges(Protocol):
@@ -100,16 +105,27 @@ def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> An
     return Remote(system, path, target)
 
 
-def _turn(system: Any) -> AbstractContextManager[Any]:
-    """What a thread holds while it asks a file system: most have one connection or file, and mix up two that ask.
+def _ranges_of(system: Any, *ranges: Any) -> list[Any]:
+    """What ``cat_ranges`` of a file system gives, with errors in the places of bytes.
 
-    Those of fsspec's that are asynchronous are made for it, unless they hand on to another one.
+    Most file systems have one connection or file, and mix up two threads that ask. Those of fsspec's that are
+    asynchronous are made for it, unless they hand on to another one. They need not be waited for by who is interrupted.
     """
+    import asyncio
+
     from fsspec.asyn import AsyncFileSystem
 
-    if isinstance(system, AsyncFileSystem) and not hasattr(system, "fs"):
-        return nullcontext()
-    return _turns.setdefault(system, threading.Lock())
+    if not isinstance(system, AsyncFileSystem) or hasattr(system, "fs"):
+        with _turns.setdefault(system, threading.Lock()):
+            return list(system.cat_ranges(*ranges, on_error="return"))
+    found = asyncio.run_coroutine_threadsafe(system._cat_ranges(*ranges, on_error="return"), system.loop)
+    try:
+        while not wait([found], _LOOKED_UP).done:
+            if dropped():
+                raise InterruptedError("nobody waits for it")
+        return list(found.result())
+    finally:
+        found.cancel()
 
 
 def _shown(target: Any) -> str:
@@ -193,8 +209,7 @@ class Remote:
         parts = [(a, min(a + _PART, stop)) for start, stop in joined for a in range(start, stop, _PART)]
         with _of(self.name):
             starts, stops = zip(*parts, strict=True) if parts else ((), ())
-            with _turn(self.system):
-                got = self.system.cat_ranges([self.path] * len(parts), list(starts), list(stops), on_error="return")
+            got = _ranges_of(self.system, [self.path] * len(parts), list(starts), list(stops))
             pieces: dict[int, bytes] = {}
             for (start, stop), some in zip(parts, got, strict=True):
                 if isinstance(some, BaseException):

@@ -61,10 +61,13 @@ class _Here(threading.local):
     of_pool : bool
     spare : deque or None
         Of the call whose item it is at: an entry for each thread that this may have besides those it has.
+    work : _Work or None
+        What a thread of the pool is at.
     """
 
     of_pool = False
     spare: deque[None] | None = None
+    work: _Work | None = None
 
 
 _here = _Here()
@@ -86,6 +89,8 @@ class _Work:
         self.items: deque[Any] = deque()
         #: Whether somebody waits for the end, and what the threads then say it by.
         self.closing, self.ended = False, SimpleQueue[None]()
+        #: Whether nobody wants what comes of it any more.
+        self.dropped = False
 
     def take(self) -> None:
         """Take items and do them until there are none; raises nothing."""
@@ -103,7 +108,7 @@ class _Work:
             The last interrupt.
         """
         interrupt: BaseException | None = None
-        self.closing = True
+        self.closing = self.dropped = True
         self.items.clear()
         while self in _pool.busy:
             try:
@@ -201,8 +206,10 @@ class _Pool:
                 except IndexError:  # as many as may be are at work, and look for more when they have ended
                     return
                 try:
+                    _here.work = work
                     work.take()
                 finally:
+                    _here.work = None
                     work.slots.append(None)
             finally:
                 self.busy.remove(work)
@@ -223,7 +230,7 @@ def _start_anew() -> None:
     """In a forked process: it has this one thread."""
     global _pool
     _pool = _Pool()
-    _here.of_pool, _here.spare = False, None
+    _here.of_pool, _here.spare, _here.work = False, None, None
 
 
 def _stop() -> None:
@@ -359,6 +366,7 @@ class TaskGroup(_Work):
         RuntimeError
             There is no thread, and none can be started. It will not be done.
         """
+        self.dropped = False
         self.items.append(task)
         if _pool.wanted.count(self) >= self._most:
             return
@@ -444,3 +452,8 @@ class Promise(Generic[_T]):
 def at_work() -> int:
     """Threads that are at work now."""
     return len(_pool.busy)
+
+
+def dropped() -> bool:
+    """Whether this is a thread of the pool at work that nobody wants any more: what may take long should end."""
+    return _here.work is not None and _here.work.dropped

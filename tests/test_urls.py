@@ -6,7 +6,10 @@ import asyncio
 import functools
 import io
 import os
+import signal
 import tarfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cudf_fsst
+from cudf_fsst.workers import at_work
 from url_servers import Files, Objects, gs_server, http_server, s3_server
 
 fsspec = pytest.importorskip("fsspec")
@@ -120,6 +124,19 @@ def test_a_connection_that_breaks(served: Files) -> None:
         name = "f.fsst" if call is cudf_fsst.load else "p.parquet"
         with pytest.raises(OSError, match=f"{served.url}/{name}"):
             call(f"{served.url}/{name}")
+
+
+def test_an_interrupt_waits_for_no_server(served: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cudf_fsst.files.storage._FAR_NBYTES", 100_000)
+    served.may_end.clear()
+    begin = time.monotonic()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        cudf_fsst.load(f"{served.url}/f.fsst")
+    served.may_end.set()
+    assert time.monotonic() - begin < 10
+    assert not at_work()
+    pd.testing.assert_frame_equal(cudf_fsst.load(f"{served.url}/f.fsst").decompress(), DATA)
 
 
 def test_what_is_not_there(served: Files) -> None:

@@ -27,12 +27,16 @@ class Files:
     knows_ranges : bool
     breaks_at : int or None
         Bytes of an answer behind which the connection breaks.
+    may_end : threading.Event
+        What answers wait for, but for the first two.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.url = folder, ""
         self.ranges: list[tuple[str, int, int]] = []
         self.knows_ranges, self.breaks_at = True, None
+        self.may_end = threading.Event()
+        self.may_end.set()
 
     @property
     def nbytes(self) -> int:
@@ -80,6 +84,8 @@ def http_server(folder: Path) -> Iterator[Files]:
             if not body:
                 return
             files.ranges.append((path.name, start, stop))
+            if len(files.ranges) > 2:
+                files.may_end.wait(20)
             if files.breaks_at is not None and stop - start > files.breaks_at:
                 self.wfile.write(data[start : start + files.breaks_at])
                 self.wfile.flush()
