@@ -128,9 +128,18 @@ def test_a_connection_that_breaks(served: Files) -> None:
 
 def test_an_interrupt_waits_for_no_server(served: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cudf_fsst.files.storage._FAR_NBYTES", 100_000)
+    cudf_fsst.load(f"{served.url}/f.fsst")  # nothing is left to be compiled, where an interrupt may be lost
+    served.ranges.clear()
     served.may_end.clear()
+
+    def interrupt() -> None:
+        while len(served.ranges) <= 2:  # until the server lets somebody wait
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
     begin = time.monotonic()
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         cudf_fsst.load(f"{served.url}/f.fsst")
     served.may_end.set()
