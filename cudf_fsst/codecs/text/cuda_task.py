@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ class TrainingRoom(NamedTuple):
     in_turns_nbytes: int
 
 
-class TileEncoder:
+class TileEncoder(ABC):
     """What trains tables and encodes tiles on a GPU, at a level of a codec of text. It has no state.
 
     All columns that share a workspace have the same. Kernels find scopes and tiles as `ScopeView` and `WaveView` of
@@ -96,37 +97,37 @@ class TileEncoder:
         del scopes
         return True
 
+    @abstractmethod
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
         """What training takes for a scope of at most so many characters, of so many scopes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def train(self, lane: Lane, room: TrainingRoom) -> None:
         """Train the tables of scopes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[Any]:
         """The tables that training has exported."""
-        raise NotImplementedError
 
     def tables_form(self, tile_size: int) -> int:
         """What training and `lookup` have to know of a tile size: `ScopeView::tables_form`."""
         del tile_size
         return 0
 
+    @abstractmethod
     def lookup(self, table: Any, tables_form: int) -> npt.NDArray[np.uint8]:
         """The bytes that the encoder's kernel reads of a table."""
-        raise NotImplementedError
 
     def staged(self, tile_size: int, tables_nbytes: int) -> int:
         """`WaveView::staged`, of a table of so many bytes."""
         del tile_size, tables_nbytes
         return 0
 
+    @abstractmethod
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
         """Encode groups of waves, the longest of at most so many tiles, by tables of at most so many bytes."""
-        raise NotImplementedError
 
 
 class TextTask(NamedTuple):
