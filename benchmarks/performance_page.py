@@ -492,8 +492,12 @@ CALLS = {
     "frame_take1m_ms": "lineitem, whole: `take` of a million random rows, ms",
     "mask_half_ms": "lineitem, whole: `f[mask]` of {mask_half_ms:.0f} million rows, ms",
     "take_all_ms": "lineitem, whole: `take` of all {take_all_ms:.0f} million rows, in random order, ms",
+    "frame_ratio": "lineitem, whole: Arrow bytes / compressed bytes",
     "frame_compress_gbps": "lineitem, whole: `compress()`, GB/s",
     "frame_decompress_gbps": "lineitem, whole: `decompress()`, GB/s",
+    "frame_onpair_ratio": "lineitem, l_comment by `onpair`: Arrow bytes / compressed bytes",
+    "frame_onpair_compress_gbps": "lineitem, l_comment by `onpair`: `compress()`, GB/s",
+    "frame_onpair_decompress_gbps": "lineitem, l_comment by `onpair`: `decompress()`, GB/s",
     "first_to_host_gbps": "lineitem, whole: the first `to_host()` of a process, GB/s",
 }
 

@@ -217,6 +217,7 @@ def clock(call: Callable[[], Any], repeat: int) -> float:
     return 0.001
 
 
+FRAME_MEASURES = ("ratio", "compress_gbps", "decompress_gbps")
 #: What is measured, by part.
 LATENCY = {
     "frame16:tpch.lineitem.100k": [
@@ -228,8 +229,7 @@ LATENCY = {
     ],
     "rows:tpch.l_comment.sf10": ["take10_ms", "filter_ms"],
     "frame:tpch.lineitem.sf10": [
-        "frame_compress_gbps",
-        "frame_decompress_gbps",
+        *(f"frame{text}_{measure}" for text in ("", "_onpair") for measure in FRAME_MEASURES),
         "frame_mask_ms",
         "frame_take1m_ms",
         "mask_half_ms",
