@@ -1,7 +1,7 @@
-"""What is made when it is asked for, and kept with the object that it follows from.
+"""What is derived from an object when it is first asked for, and cached as long as the object lives.
 
-In one of two ways: `lazy`, an attribute that the class declares, and `Kept`, what a room above knows of objects of one
-below, `kept_with` where a function makes it.
+In one of two ways: `lazy`, an attribute that the class declares, and `WeakCache`, what a room above knows of objects of
+one below; `weakly_cached` is the decorator of a function that derives it.
 """
 
 from __future__ import annotations
@@ -37,44 +37,47 @@ class lazy(Generic[_T]):
         return value
 
 
-class Kept(Generic[_K, _T]):
-    """What is known of objects, as long as they live; it must not refer to them. Of `most` objects, the last ones."""
+class WeakCache(Generic[_K, _T]):
+    """A value for each of some objects, as long as these live; it must not refer to them.
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
-        self._made: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+    Of more than `limit` objects, only those of the last ones are kept.
+    """
 
-    def get(self, of: _K) -> _T | None:
-        """What is known of an object, or None."""
-        return self._made.get(of)
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._values: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
 
-    def keep(self, of: _K, value: _T) -> _T:
-        """Keep what is known of an object; it is returned."""
-        if self._most is not None:
-            references = self._made.keyrefs()  # in one step: threads may add others meanwhile
-            for reference in references[: max(0, len(references) - self._most + 1)]:
+    def get(self, key: _K) -> _T | None:
+        """The value of an object, or None."""
+        return self._values.get(key)
+
+    def put(self, key: _K, value: _T) -> _T:
+        """Set the value of an object, and return it."""
+        if self._limit is not None:
+            references = self._values.keyrefs()  # in one step: threads may add others meanwhile
+            for reference in references[: max(0, len(references) - self._limit + 1)]:
                 if (oldest := reference()) is not None:
-                    self._made.pop(oldest, None)
-        self._made[of] = value
+                    self._values.pop(oldest, None)
+        self._values[key] = value
         return value
 
 
-class _KeptWith(Kept[_K, _T]):
-    """What a function makes of objects."""
+class _WeaklyCached(WeakCache[_K, _T]):
+    """A function of one object that calls another one only where it has no value of the object."""
 
-    def __init__(self, make: Callable[[_K], _T], most: int | None) -> None:
-        super().__init__(most)
+    def __init__(self, make: Callable[[_K], _T], limit: int | None) -> None:
+        super().__init__(limit)
         self._make = make
         update_wrapper(self, make)
 
-    def __call__(self, of: _K) -> _T:
-        found = self.get(of)
-        return self.keep(of, self._make(of)) if found is None else found
+    def __call__(self, key: _K) -> _T:
+        value = self.get(key)
+        return self.put(key, self._make(key)) if value is None else value
 
 
-def kept_with(most: int | None = None) -> Callable[[Callable[[_K], _T]], _KeptWith[_K, _T]]:
-    """Keep what a function makes of an object, which must not refer to it, as long as that lives.
+def weakly_cached(limit: int | None = None) -> Callable[[Callable[[_K], _T]], _WeaklyCached[_K, _T]]:
+    """Decorate a function of one object: its value, which must not refer to the object, is kept as long as that lives.
 
-    Of more than `most` objects only the last are kept. None is not kept.
+    Of more than `limit` objects only the last ones' values are kept. None is not kept.
     """
-    return lambda make: _KeptWith(make, most)
+    return lambda make: _WeaklyCached(make, limit)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .codecs.chosen import Ordered, ascending, looked_at
+from .codecs.chosen import Ordered, ascending, summarize
 from .codecs.node import Node
 from .codecs.text.layout import ROW_BLOCK
 from .codecs.text.segment import Segment
@@ -220,8 +220,8 @@ def is_mask(key: Any) -> bool:
     return len(key) > 0 and pd.api.types.infer_dtype(key, skipna=True) == "boolean"
 
 
-def numbers_of(rows: Any) -> Any:
-    """Row numbers, with or without what is known of them."""
+def row_array(rows: Any) -> Any:
+    """The numbers of selected rows, an array, whether they come as one or with facts about them."""
     return getattr(rows, "rows", rows)
 
 
@@ -240,7 +240,7 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
     Returns
     -------
     ndarray of int64, Chosen or Ordered
-        With what was found out about them on the way; on a GPU what is there.
+        With the facts that are known of them; on a GPU what is there.
     """
     if how is None and (key is None or isinstance(key, (str, bytes, bool, np.bool_, tuple, dict, type(Ellipsis)))):
         raise TypeError(f"rows are selected by position: an int, a slice, integers or a mask, not {key!r}")
@@ -255,7 +255,7 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
         if how is mask_rows:
             return ascending(mask_rows(values, length))
         if values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous and values.size:
-            found = looked_at(values)
+            found = summarize(values)
             if found.lowest >= 0 and found.highest < length:
                 return found
         return how(values, length)

@@ -7,7 +7,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from cudf_fsst.lazy import kept_with, lazy
+from cudf_fsst.lazy import lazy, weakly_cached
 
 
 class Thing:
@@ -32,7 +32,7 @@ def test_threads_that_make_the_same_get_the_one_that_is_kept() -> None:
 def test_kept_as_long_as_the_object() -> None:
     results: list[weakref.ref[Thing]] = []
 
-    @kept_with(3)
+    @weakly_cached(3)
     def made(_of: Thing) -> Thing:
         result = Thing()
         results.append(weakref.ref(result))
@@ -51,7 +51,7 @@ def test_kept_as_long_as_the_object() -> None:
 def test_only_the_last_are_kept() -> None:
     calls: list[Thing] = []
 
-    @kept_with(3)
+    @weakly_cached(3)
     def made(of: Thing) -> int:
         calls.append(of)
         return len(calls)

@@ -48,12 +48,17 @@ class _Alphabet:
         known = {edge[0]: i for i, edge in enumerate(edge for edge in nfa.reads if edge is not None)}
         self.sets: list[Set] = list(known)
         needed = list(self.sets)
-        looks = nfa.conditions
-        if looks & {conditions.WORD_EDGE, conditions.NO_WORD_EDGE, conditions.ASCII_EDGE, conditions.NO_ASCII_EDGE}:
+        conditions_used = nfa.conditions
+        if conditions_used & {
+            conditions.WORD_EDGE,
+            conditions.NO_WORD_EDGE,
+            conditions.ASCII_EDGE,
+            conditions.NO_ASCII_EDGE,
+        }:
             needed += [meaning.words, ASCII_SETS[0]]
-        if looks & {conditions.LINE_START, conditions.LINE_END, conditions.END}:
+        if conditions_used & {conditions.LINE_START, conditions.LINE_END, conditions.END}:
             needed.append(Set(NEWLINE, NEWLINE))
-        sides = list(dict.fromkeys(side for one in needed for side in (one.sure, one.may)))
+        sides = list(dict.fromkeys(side for characters in needed for side in (characters.sure, characters.may)))
         edges: dict[int, int] = {0: 0, 0x80: 0}
         for bit, side in enumerate(sides):
             for low, high in side:
@@ -74,21 +79,21 @@ class _Alphabet:
         self.place = {side: bit for bit, side in enumerate(sides)}
         every = range(len(self.signatures))
         self.newline = [self._has(i, NEWLINE) for i in every]
-        self.word = [self.told(i, meaning.words) for i in every]
-        self.ascii_word = [self.told(i, ASCII_SETS[0]) for i in every]
+        self.word = [self.contains(i, meaning.words) for i in every]
+        self.ascii_word = [self.contains(i, ASCII_SETS[0]) for i in every]
 
     def _has(self, number: int, side: Any) -> bool:
         bit = self.place.get(side)
         return bit is not None and bool(self.signatures[number] >> bit & 1)
 
-    def told(self, number: int, some: Set) -> int:
-        """Whether characters of a class are in a set."""
-        return YES if self._has(number, some.sure) else UNDECIDED if self._has(number, some.may) else NO
+    def contains(self, number: int, characters: Set) -> int:
+        """Whether characters of a class are in a set: `YES`, `NO`, or `UNDECIDED` where they only may be."""
+        return YES if self._has(number, characters.sure) else UNDECIDED if self._has(number, characters.may) else NO
 
     def class_of(self, point: int) -> int:
         return self.of_start[bisect_right(self.starts, point) - 1]
 
-    def is_one(self, low: int, high: int) -> bool:
+    def is_one_class(self, low: int, high: int) -> bool:
         """Whether all characters from `low` to `high` are of one class."""
         first, last = bisect_right(self.starts, low) - 1, bisect_right(self.starts, high) - 1
         return len(set(self.of_start[first : last + 1])) == 1
@@ -108,7 +113,7 @@ class _Subsets:
     def __init__(self, nfa: Nfa, mode: int, meaning: Meaning) -> None:
         self.nfa, self.mode, self.meaning = nfa, mode, meaning
         self.alphabet = _Alphabet(nfa, meaning)
-        self.looks = nfa.conditions
+        self.conditions = nfa.conditions
         self.count = len(nfa.empty)
         self.steps = 0
         self.stop = 1 << nfa.stop
@@ -116,9 +121,9 @@ class _Subsets:
         for node, edge in enumerate(nfa.reads):
             if edge is not None:
                 for number, masks in enumerate(self.by_class):
-                    told = self.alphabet.told(number, edge[0])
-                    masks[0] |= (told == YES) << node
-                    masks[1] |= (told != NO) << node
+                    verdict = self.alphabet.contains(number, edge[0])
+                    masks[0] |= (verdict == YES) << node
+                    masks[1] |= (verdict != NO) << node
         self.layer = (1 << self.count) - 1
         self.reached: dict[Any, dict[int, int]] = {}
         self.moved: dict[tuple[int, int], int] = {}
@@ -129,13 +134,13 @@ class _Subsets:
             raise TooLarge(f"more than {_MAX_STEPS} steps")
 
     def before(self, number: int) -> _Before:
-        """What a class is for a place behind it, as far as the pattern looks."""
-        looks, alphabet = self.looks, self.alphabet
-        words = looks & {conditions.WORD_EDGE, conditions.NO_WORD_EDGE}
-        ascii_words = looks & {conditions.ASCII_EDGE, conditions.NO_ASCII_EDGE}
+        """What conditions can tell of a class that was read."""
+        used, alphabet = self.conditions, self.alphabet
+        words = used & {conditions.WORD_EDGE, conditions.NO_WORD_EDGE}
+        ascii_words = used & {conditions.ASCII_EDGE, conditions.NO_ASCII_EDGE}
         return (
             False,
-            conditions.LINE_START in looks and alphabet.newline[number],
+            conditions.LINE_START in used and alphabet.newline[number],
             alphabet.word[number] if words else NO,
             alphabet.ascii_word[number] if ascii_words else NO,
         )
@@ -157,60 +162,60 @@ class _Subsets:
             return NO if condition in (conditions.WORD_EDGE, conditions.ASCII_EDGE) else UNDECIDED
         is_ascii = condition in (conditions.ASCII_EDGE, conditions.NO_ASCII_EDGE)
         words = self.alphabet.ascii_word if is_ascii else self.alphabet.word
-        here, there = before[3] if is_ascii else before[2], NO if ends else words[number]
-        if UNDECIDED in (here, there):
+        behind, ahead = before[3] if is_ascii else before[2], NO if ends else words[number]
+        if UNDECIDED in (behind, ahead):
             return UNDECIDED
-        return int((here != there) == (condition in (conditions.WORD_EDGE, conditions.ASCII_EDGE)))
+        return int((behind != ahead) == (condition in (conditions.WORD_EDGE, conditions.ASCII_EDGE)))
 
-    def look(self, number: int) -> Any:
-        """What of a class, or the row's end, conditions can see: all that closures depend on."""
-        if not self.looks:
+    def lookahead(self, number: int) -> Any:
+        """What conditions can tell of the class that is read next, or of the row's end; None without conditions."""
+        if not self.conditions:
             return None
         if number == _ROW_END:
             return _ROW_END
         alphabet = self.alphabet
         return alphabet.newline[number], alphabet.word[number], alphabet.ascii_word[number]
 
-    def closure(self, nodes: int, may: bool, before: _Before | None, number: int, look: Any) -> int:
+    def closure(self, nodes: int, may: bool, before: _Before | None, number: int, lookahead: Any) -> int:
         """Nodes that are reached without reading; of those without conditions only such that read, and the last."""
-        reached = self.reached.setdefault((may, before, look), {})
-        found = 0
+        reached = self.reached.setdefault((may, before, lookahead), {})
+        closed = 0
         if nodes < 0:
             return self.stop
         while nodes:
             low = nodes & -nodes
             nodes ^= low
-            some = reached.get(low)
-            if some is None:
-                some = reached[low] = self.reach(low.bit_length() - 1, may, before, number)
+            reachable = reached.get(low)
+            if reachable is None:
+                reachable = reached[low] = self.reach(low.bit_length() - 1, may, before, number)
             self.spend()
-            found |= some
-        return found
+            closed |= reachable
+        return closed
 
     def reach(self, node: int, may: bool, before: _Before | None, number: int) -> int:
         count, empty = self.count, self.nfa.empty
-        seen, waiting, found = {node}, [node], 0
+        seen, waiting, reached = {node}, [node], 0
         while waiting:
-            at = waiting.pop()
-            layer, place = divmod(at, count)
+            current = waiting.pop()
+            layer, nfa_node = divmod(current, count)
             self.spend()
-            if self.nfa.reads[place] is not None or place == self.nfa.stop:
-                found |= 1 << at
-            for target, condition in empty[place]:
+            if self.nfa.reads[nfa_node] is not None or nfa_node == self.nfa.stop:
+                reached |= 1 << current
+            for target, condition in empty[nfa_node]:
                 to = layer
                 if condition is not None:
-                    told = self.holds(condition, before, number)
+                    verdict = self.holds(condition, before, number)
                     if layer == 1:  # a newline follows, and then nothing
-                        told = YES if condition == conditions.END else told
-                    elif condition == conditions.END and told == NO and self.newline_is_last(layer, number):
-                        told, to = self.meaning.last_newline, 1
-                    if told == NO or (told == UNDECIDED and not may):
+                        verdict = YES if condition == conditions.END else verdict
+                    elif condition == conditions.END and verdict == NO and self.newline_is_last(layer, number):
+                        verdict, to = self.meaning.last_newline, 1
+                    if verdict == NO or (verdict == UNDECIDED and not may):
                         continue
                 target += to * count
                 if target not in seen:
                     seen.add(target)
                     waiting.append(target)
-        return found
+        return reached
 
     def newline_is_last(self, layer: int, number: int) -> bool:
         return layer == 0 and number != _ROW_END and self.alphabet.newline[number]
@@ -218,33 +223,33 @@ class _Subsets:
     def move(self, nodes: int, side: int, number: int) -> int:
         """Nodes behind a character of a class."""
         count = self.count
-        wanted = self.by_class[number][side]
-        found = 0
+        readers = self.by_class[number][side]
+        targets = 0
         for layer in range(_LAYERS):
-            some = nodes >> layer * count & self.layer
-            if not some:
+            in_layer = nodes >> layer * count & self.layer
+            if not in_layer:
                 continue
             if layer == 1 and not self.alphabet.newline[number]:
                 continue
             if layer == 2:
                 continue
             to = 0 if layer == 0 else 2
-            if self.mode != FULL and some & self.stop:
-                found |= self.stop << to * count
-            here = some & wanted
-            known = self.moved.get((here, to))
-            if known is None:
-                known, left = 0, here
-                while left:
-                    low = left & -left
-                    left ^= low
+            if self.mode != FULL and in_layer & self.stop:
+                targets |= self.stop << to * count
+            moving = in_layer & readers
+            moved = self.moved.get((moving, to))
+            if moved is None:
+                moved, pending = 0, moving
+                while pending:
+                    low = pending & -pending
+                    pending ^= low
                     edge = self.nfa.reads[low.bit_length() - 1]
                     assert edge is not None
-                    known |= 1 << edge[1] + to * count
+                    moved |= 1 << edge[1] + to * count
                     self.spend()
-                self.moved[here, to] = known
-            found |= known
-        return found
+                self.moved[moving, to] = moved
+            targets |= moved
+        return targets
 
     def stops(self, nodes: int) -> bool:
         """Whether a thread is behind the whole pattern, where the row ends."""
@@ -269,9 +274,9 @@ def determined(nfa: Nfa, mode: int, meaning: Meaning, *, ascii_alone: bool = Fal
     """
     subsets = _Subsets(nfa, mode, meaning)
     classes = range(len(subsets.alphabet.signatures))
-    looks = [subsets.look(number) for number in (_ROW_END, *classes)]
-    kinds = dict(zip(looks, (_ROW_END, *classes), strict=True))  # of each, one number
-    places = [list(kinds).index(look) for look in looks]
+    lookaheads = [subsets.lookahead(number) for number in (_ROW_END, *classes)]
+    kinds = dict(zip(lookaheads, (_ROW_END, *classes), strict=True))  # of each, one number
+    closure_numbers = [list(kinds).index(lookahead) for lookahead in lookaheads]
     start = 1 << nfa.start
     numbers: dict[Any, int] = {}
     waiting: list[tuple[_Before | None, list[tuple[int, int]]]] = []
@@ -284,21 +289,25 @@ def determined(nfa: Nfa, mode: int, meaning: Meaning, *, ascii_alone: bool = Fal
         if known is not None:
             return known
         closures = []
-        for look, number in kinds.items():
-            one = subsets.closure(sure, False, before, number, look)
-            other = one if may == sure and not subsets.looks else subsets.closure(may, True, before, number, look)
-            closures.append((one, other))
-        if mode != FULL and all(one & subsets.stop for one, _ in closures):
+        for lookahead, number in kinds.items():
+            sure_closure = subsets.closure(sure, False, before, number, lookahead)
+            may_closure = (
+                sure_closure
+                if may == sure and not subsets.conditions
+                else subsets.closure(may, True, before, number, lookahead)
+            )
+            closures.append((sure_closure, may_closure))
+        if mode != FULL and all(sure_closure & subsets.stop for sure_closure, _ in closures):
             key, before, closures = _ACCEPTED, None, []
             if key in numbers:
                 return numbers.setdefault((before, sure, may), numbers[key])
         if len(waiting) >= _MAX_STATES:
             raise TooLarge(f"more than {_MAX_STATES} states")
-        found = numbers[key] = len(waiting)
+        state = numbers[key] = len(waiting)
         waiting.append((before, closures))
-        one, other = closures[0] if closures else (subsets.stop, 0)
-        verdicts.append(YES if subsets.stops(one) else UNDECIDED if subsets.stops(other) else NO)
-        return found
+        sure_closure, may_closure = closures[0] if closures else (subsets.stop, 0)
+        verdicts.append(YES if subsets.stops(sure_closure) else UNDECIDED if subsets.stops(may_closure) else NO)
+        return state
 
     number_of(_AT_START, start, start)
     rows: list[list[int]] = []
@@ -306,21 +315,21 @@ def determined(nfa: Nfa, mode: int, meaning: Meaning, *, ascii_alone: bool = Fal
         if not closures:
             rows.append([state] * len(classes))
             continue
-        made: dict[tuple[int, int, _Before | None], int] = {}
+        known_targets: dict[tuple[int, int, _Before | None], int] = {}
         row = []
         for number in classes:
             subsets.spend()
-            one, other = closures[places[number + 1]]
-            if mode != FULL and one & subsets.stop:  # only where this class follows
+            sure_nodes, may_nodes = closures[closure_numbers[number + 1]]
+            if mode != FULL and sure_nodes & subsets.stop:  # only where this class follows
                 row.append(number_of(*_ACCEPTED))
                 continue
-            one, other = subsets.move(one, 0, number), subsets.move(other, 1, number)
+            sure_nodes, may_nodes = subsets.move(sure_nodes, 0, number), subsets.move(may_nodes, 1, number)
             if mode == SEARCH:
-                one, other = one | start, other | start
-            target = one, other, subsets.before(number) if one or other else None
-            if target not in made:
-                made[target] = number_of(target[2], one, other)
-            row.append(made[target])
+                sure_nodes, may_nodes = sure_nodes | start, may_nodes | start
+            target = sure_nodes, may_nodes, subsets.before(number) if sure_nodes or may_nodes else None
+            if target not in known_targets:
+                known_targets[target] = number_of(target[2], sure_nodes, may_nodes)
+            row.append(known_targets[target])
         rows.append(row)
     return smallest(*_of_bytes(rows, verdicts, subsets.alphabet, meaning, ascii_alone))
 
@@ -346,7 +355,7 @@ def _of_bytes(
         if isinstance(inner, int):
             key: Any = depth, row[inner]
         else:
-            key = depth, tuple([continued(one, row, others) if depth > 1 else row[one] for one in inner])
+            key = depth, tuple([continued(part, row, others) if depth > 1 else row[part] for part in inner])
         if key not in known:
             table = np.full(256, undecided, np.int64)
             if isinstance(inner, int):
@@ -363,17 +372,17 @@ def _of_bytes(
         if all(target == number for target in row) and verdicts[number] != UNDECIDED:
             table[:] = number  # whatever follows
         else:
-            table[:0x80] = [row[one] for one in ascii_classes]
-            others = tuple([row[one] for one in beyond])
-            for node, bytes_of_it in leads:
-                table[bytes_of_it] = continued(node, row, others)
+            table[:0x80] = [row[class_number] for class_number in ascii_classes]
+            others = tuple([row[class_number] for class_number in beyond])
+            for node, lead_bytes in leads:
+                table[lead_bytes] = continued(node, row, others)
             if not meaning.whole_characters:
                 table[0] = undecided
         tables[number] = table
     tables[undecided] = np.full(256, undecided, np.int64)
-    made = np.full(len(tables), UNDECIDED, np.uint8)
-    made[:count] = verdicts
-    return np.array(tables), made
+    byte_verdicts = np.full(len(tables), UNDECIDED, np.uint8)
+    byte_verdicts[:count] = verdicts
+    return np.array(tables), byte_verdicts
 
 
 class _Node(tuple[Any, Any]):
@@ -388,28 +397,28 @@ def _classes(node: Any) -> set[int]:
     depth, inner = node
     if isinstance(inner, int):
         return {inner}
-    return set(inner) if depth == 1 else {number for one in inner for number in _classes(one)}
+    return set(inner) if depth == 1 else {number for part in inner for number in _classes(part)}
 
 
 def _leads(alphabet: _Alphabet) -> list[tuple[Any, list[int]]]:
     """What follows first bytes of characters beyond ASCII, each with those bytes."""
-    made: dict[Any, _Node] = {}
+    nodes: dict[Any, _Node] = {}
 
     def node(low: int, depth: int) -> _Node:
         size = 1 << 6 * depth
         key: Any
-        if alphabet.is_one(max(low, 0x80), min(low + size, LAST + 1) - 1):
+        if alphabet.is_one_class(max(low, 0x80), min(low + size, LAST + 1) - 1):
             key = depth, alphabet.class_of(max(low, 0x80))
         elif depth == 1:
             key = depth, tuple([alphabet.class_of(low + i) for i in range(64)])
         else:
             each = size >> 6
             key = depth, tuple([node(min(low + i * each, LAST + 1 - each), depth - 1) for i in range(64)])
-        return made.setdefault(key, _Node(key))
+        return nodes.setdefault(key, _Node(key))
 
-    found: dict[_Node, list[int]] = {}
+    leads: dict[_Node, list[int]] = {}
     for first, count, depth in ((0xC2, 30, 1), (0xE0, 16, 2), (0xF0, 5, 3)):
         for i in range(count):
             low = (first + i & (0x1F, 0x0F, 0x07)[depth - 1]) << 6 * depth
-            found.setdefault(node(low, depth), []).append(first + i)
-    return list(found.items())
+            leads.setdefault(node(low, depth), []).append(first + i)
+    return list(leads.items())

@@ -71,15 +71,15 @@ def smallest(following: npt.NDArray[Any], verdicts: npt.NDArray[np.uint8]) -> Ro
     count = int(labels.max()) + 1
     while True:
         labels = _numbered(np.concatenate([labels[:, None], labels[columns]], axis=1))
-        found = int(labels.max()) + 1
-        if found == count:
+        refined = int(labels.max()) + 1
+        if refined == count:
             break
-        count = found
+        count = refined
     if count > MAX_STATES:
         raise TooLarge(f"{count} states, {MAX_STATES} are the most")
-    some = np.zeros(count, np.int64)
-    some[labels] = np.arange(labels.size)  # a state of each class
-    table = labels[columns[some]]
+    examples = np.zeros(count, np.int64)
+    examples[labels] = np.arange(labels.size)  # a state of each class
+    table = labels[columns[examples]]
     order, seen = [int(labels[0])], {int(labels[0])}
     for state in order:
         for target in table[state].tolist():
@@ -88,11 +88,11 @@ def smallest(following: npt.NDArray[Any], verdicts: npt.NDArray[np.uint8]) -> Ro
                 order.append(target)
     place = np.zeros(count, np.int64)
     place[order] = np.arange(len(order))
-    made = np.ascontiguousarray(place[table[order]][:, byte_classes], np.uint16)
-    says = verdicts[some[order]].astype(np.uint8)
-    for array in (made, says):
+    transitions = np.ascontiguousarray(place[table[order]][:, byte_classes], np.uint16)
+    decided = verdicts[examples[order]].astype(np.uint8)
+    for array in (transitions, decided):
         array.flags.writeable = False
-    return RowAutomaton(made, says)
+    return RowAutomaton(transitions, decided)
 
 
 def _numbered(rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -22,13 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .machine import NO, UNDECIDED, YES
-from .ranges import BEYOND_ASCII, EMPTY, Ranges, complement, intersection, of, single, union
+from .ranges import BEYOND_ASCII, EMPTY, Ranges, complement, intersection, of_text, single, union
 
 _DIGITS: Ranges = ((0x30, 0x39),)
 _WORDS: Ranges = union(_DIGITS, ((0x41, 0x5A), (0x61, 0x7A)), single(0x5F))
-_SPACES = of(" \t\n\r\f")
-_MORE_SPACES = of("\v\x1c\x1d\x1e\x1f")
-_NEWLINE = of("\n")
+_SPACES = of_text(" \t\n\r\f")
+_MORE_SPACES = of_text("\v\x1c\x1d\x1e\x1f")
+_NEWLINE = of_text("\n")
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Set:
         """Characters of both."""
         return Set(union(self.sure, other.sure), union(self.may, other.may))
 
-    def without_surety(self, some: Ranges) -> Set:
-        """The set in which `some` characters may match, but need not."""
-        return Set(intersection(self.sure, complement(some)), self.may)
+    def without_surety(self, characters: Ranges) -> Set:
+        """The set in which `characters` characters may match, but need not."""
+        return Set(intersection(self.sure, complement(characters)), self.may)
 
 
-def exactly(some: Ranges) -> Set:
+def exactly(characters: Ranges) -> Set:
     """Characters of which all is known."""
-    return Set(some, some)
+    return Set(characters, characters)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Meaning:
     whole_characters: bool = True
 
 
-def _unicode(some: Ranges, may: Ranges = EMPTY) -> Set:
-    return Set(some, union(some, may, BEYOND_ASCII))
+def _unicode(sure: Ranges, may: Ranges = EMPTY) -> Set:
+    return Set(sure, union(sure, may, BEYOND_ASCII))
 
 
 _PYTHON_SPACES = union(_SPACES, _MORE_SPACES)
 #: Words, digits and spaces where a pattern has the flag `re.ASCII`.
-ASCII_SETS = exactly(_WORDS), exactly(_DIGITS), exactly(union(_SPACES, of("\v")))
+ASCII_SETS = exactly(_WORDS), exactly(_DIGITS), exactly(union(_SPACES, of_text("\v")))
 
 #: Python's `re`.
 PYTHON = Meaning("re", _unicode(_WORDS), _unicode(_DIGITS), _unicode(_PYTHON_SPACES), last_newline=YES, portable=False)
@@ -112,33 +112,33 @@ CUDF = Meaning(
 )
 
 #: Characters beyond ASCII that some library takes for a letter of ASCII where case does not matter.
-LETTERS_BEYOND = Set(EMPTY, of("\u0130\u0131\u017f\u212a"))
-_THEIR_LETTERS = of("ikskISK")
+LETTERS_BEYOND = Set(EMPTY, of_text("\u0130\u0131\u017f\u212a"))
+_THEIR_LETTERS = of_text("ikskISK")
 _LETTERS = union(((0x41, 0x5A), (0x61, 0x7A)))
 
 
-def folded(some: Ranges) -> Set:
+def folded(characters: Ranges) -> Set:
     """Characters of a set, and those that differ from one of them by case alone.
 
     For sure that is known of ASCII: beyond it libraries differ.
     """
-    ascii_part = intersection(some, ((0, 0x7F),))
+    ascii_part = intersection(characters, ((0, 0x7F),))
     lower = union((low + 32, high + 32) for low, high in intersection(ascii_part, ((0x41, 0x5A),)))
     upper = union((low - 32, high - 32) for low, high in intersection(ascii_part, ((0x61, 0x7A),)))
     sure = union(ascii_part, lower, upper)
     may = sure
     if intersection(sure, _LETTERS):
         may = union(may, LETTERS_BEYOND.may)
-    if some != ascii_part:
+    if characters != ascii_part:
         may = union(may, BEYOND_ASCII, _THEIR_LETTERS)
     return Set(sure, may)
 
 
 def is_plain_range(low: int, high: int) -> bool:
     """Whether a range is of letters of one case, or of other characters of ASCII."""
-    some = ((low, high),)
-    one_case = any(intersection(some, (letters,)) == some for letters in _LETTERS)
-    return one_case or (high < 0x80 and not intersection(some, _LETTERS))
+    span = ((low, high),)
+    one_case = any(intersection(span, (letters,)) == span for letters in _LETTERS)
+    return one_case or (high < 0x80 and not intersection(span, _LETTERS))
 
 
 #: All but a newline.

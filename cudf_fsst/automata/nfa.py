@@ -57,10 +57,10 @@ class Nfa:
         """Add an edge that reads no character."""
         self.empty[source].append((target, condition))
 
-    def read(self, source: int, some: Set) -> int:
+    def read(self, source: int, characters: Set) -> int:
         """A node behind `source` and one of some characters."""
         target = self.node()
-        self.reads[source] = some, target
+        self.reads[source] = characters, target
         hop = self.node()
         self.skip(target, hop)
         return hop
@@ -74,25 +74,25 @@ class Nfa:
     @property
     def conditions(self) -> frozenset[int]:
         """The conditions that edges have."""
-        return frozenset(one for edges in self.empty for _, one in edges if one is not None)
+        return frozenset(condition for edges in self.empty for _, condition in edges if condition is not None)
 
 
 def sets_of(nfa: Nfa) -> tuple[bytes, ...]:
     """Sets of ASCII characters, if an automaton reads one of each, one behind the other, and does nothing else."""
-    made, at = list[bytes](), nfa.start
-    while at != nfa.stop:
-        edge, edges = nfa.reads[at], nfa.empty[at]
+    sets, node = list[bytes](), nfa.start
+    while node != nfa.stop:
+        edge, edges = nfa.reads[node], nfa.empty[node]
         if edge is None:
             if len(edges) != 1 or edges[0][1] is not None:
                 return ()
-            at = edges[0][0]
+            node = edges[0][0]
             continue
-        sure, may = (intersection(some, ASCII) for some in (edge[0].sure, edge[0].may))
+        sure, may = (intersection(ranges, ASCII) for ranges in (edge[0].sure, edge[0].may))
         if edges or sure != may:
             return ()
-        made.append(bytes(point for low, high in sure for point in range(low, high + 1)))
-        at = edge[1]
-    return tuple(made)
+        sets.append(bytes(point for low, high in sure for point in range(low, high + 1)))
+        node = edge[1]
+    return tuple(sets)
 
 
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.UNICODE | re.VERBOSE
@@ -123,50 +123,50 @@ def of_pattern(pattern: str, flags: int, meaning: Meaning) -> Nfa:
         raise TooLarge(str(error)) from error
     if tree.state.flags & ~_FLAGS:
         raise Unknown(f"flags {tree.state.flags}")
-    made = Nfa()
-    made.stop = _Builder(made, meaning).sequence(tree, made.start, tree.state.flags, 0)
-    return made
+    nfa = Nfa()
+    nfa.stop = _Builder(nfa, meaning).sequence(tree, nfa.start, tree.state.flags, 0)
+    return nfa
 
 
 class _Builder:
     def __init__(self, nfa: Nfa, meaning: Meaning) -> None:
         self.nfa, self.meaning = nfa, meaning
 
-    def sequence(self, items: Any, at: int, flags: int, depth: int) -> int:
+    def sequence(self, items: Any, source: int, flags: int, depth: int) -> int:
         if depth > 50:
             raise TooLarge("groups in groups")
         for op, argument in items:
-            at = self.item(op, argument, at, flags, depth)
-        return at
+            source = self.item(op, argument, source, flags, depth)
+        return source
 
-    def item(self, op: Any, argument: Any, at: int, flags: int, depth: int) -> int:
+    def item(self, op: Any, argument: Any, source: int, flags: int, depth: int) -> int:
         nfa = self.nfa
         if op is ops.LITERAL:
-            return nfa.read(at, self.literals(single(argument), flags))
+            return nfa.read(source, self.literals(single(argument), flags))
         if op is ops.NOT_LITERAL:
-            return nfa.read(at, self.literals(single(argument), flags).negated())
+            return nfa.read(source, self.literals(single(argument), flags).negated())
         if op is ops.ANY:
-            return nfa.read(at, exactly(EVERY) if flags & re.DOTALL else meanings.DOT)
+            return nfa.read(source, exactly(EVERY) if flags & re.DOTALL else meanings.DOT)
         if op is ops.IN:
-            return nfa.read(at, self.set(argument, flags))
+            return nfa.read(source, self.set(argument, flags))
         if op is ops.AT:
-            return nfa.condition(at, self.edge(argument, flags))
+            return nfa.condition(source, self.edge(argument, flags))
         if op is ops.BRANCH:
             end = nfa.node()
             for branch in argument[1]:
                 begin = nfa.node()
-                nfa.skip(at, begin)
+                nfa.skip(source, begin)
                 nfa.skip(self.sequence(branch, begin, flags, depth + 1), end)
             return end
         if op is ops.SUBPATTERN:
             _, added, removed, inner = argument
-            return self.sequence(inner, at, (flags | added) & ~removed, depth + 1)
+            return self.sequence(inner, source, (flags | added) & ~removed, depth + 1)
         if op is ops.MAX_REPEAT or op is ops.MIN_REPEAT:
             least, most, inner = argument
-            return self.repeat(least, most, inner, at, flags, depth)
+            return self.repeat(least, most, inner, source, flags, depth)
         raise Unknown(str(op))
 
-    def repeat(self, least: int, most: int, inner: Any, at: int, flags: int, depth: int) -> int:
+    def repeat(self, least: int, most: int, inner: Any, source: int, flags: int, depth: int) -> int:
         nfa = self.nfa
         if most is not ops.MAXREPEAT and least > most:
             raise Unknown("a repetition")
@@ -175,23 +175,23 @@ class _Builder:
             if low == 0:  # libraries end such loops in ways of their own
                 raise Unknown("a repetition of nothing")
         for _ in range(least):
-            at = self.sequence(inner, at, flags, depth + 1)
+            source = self.sequence(inner, source, flags, depth + 1)
         if most is ops.MAXREPEAT:
             loop, out = nfa.node(), nfa.node()
-            nfa.skip(at, loop)
+            nfa.skip(source, loop)
             nfa.skip(loop, out)
             nfa.skip(self.sequence(inner, self.behind(loop), flags, depth + 1), loop)
             return out
         out = nfa.node()
         for _ in range(most - least):
-            nfa.skip(at, out)
-            at = self.sequence(inner, self.behind(at), flags, depth + 1)
-        nfa.skip(at, out)
+            nfa.skip(source, out)
+            source = self.sequence(inner, self.behind(source), flags, depth + 1)
+        nfa.skip(source, out)
         return out
 
-    def behind(self, at: int) -> int:
+    def behind(self, source: int) -> int:
         node = self.nfa.node()
-        self.nfa.skip(at, node)
+        self.nfa.skip(source, node)
         return node
 
     def edge(self, argument: Any, flags: int) -> int:
@@ -203,40 +203,40 @@ class _Builder:
             raise Unknown(str(argument))
         return _EDGES[argument][bool(flags & re.MULTILINE)]
 
-    def literals(self, some: Ranges, flags: int) -> Set:
-        return meanings.folded(some) if flags & re.IGNORECASE else exactly(some)
+    def literals(self, characters: Ranges, flags: int) -> Set:
+        return meanings.folded(characters) if flags & re.IGNORECASE else exactly(characters)
 
     def set(self, items: Any, flags: int) -> Set:
-        negated, plain, made = False, [], exactly(())
+        negated, ranges, characters = False, [], exactly(())
         for op, argument in items:
             if op is ops.NEGATE:
                 negated = True
             elif op is ops.LITERAL:
-                plain.append((argument, argument))
+                ranges.append((argument, argument))
             elif op is ops.RANGE:
                 if flags & re.IGNORECASE and not meanings.is_plain_range(*argument):
                     raise Unknown(f"a range from {argument[0]:#x} to {argument[1]:#x} without case")
-                plain.append(argument)
+                ranges.append(argument)
             elif op is ops.CATEGORY:
-                made = made.joined(self.category(argument, flags))
+                characters = characters.joined(self.category(argument, flags))
             else:
                 raise Unknown(str(op))
-        made = made.joined(self.literals(union(plain), flags))
-        return made.negated() if negated else made
+        characters = characters.joined(self.literals(union(ranges), flags))
+        return characters.negated() if negated else characters
 
     def category(self, argument: Any, flags: int) -> Set:
         name = str(argument)
         meaning = self.meaning
         sets = meanings.ASCII_SETS if flags & re.ASCII else (meaning.words, meaning.digits, meaning.spaces)
         kinds = {"WORD": sets[0], "DIGIT": sets[1], "SPACE": sets[2]}
-        some = kinds.get(name.rsplit("_", 1)[-1])
-        if some is None:
+        characters = kinds.get(name.rsplit("_", 1)[-1])
+        if characters is None:
             raise Unknown(name)
         if flags & re.IGNORECASE and name.endswith("WORD"):  # RE2 has letters in it that differ by case alone
-            some = some.joined(meanings.LETTERS_BEYOND)
+            characters = characters.joined(meanings.LETTERS_BEYOND)
         if "NOT" not in name:
-            return some
-        made = some.negated()
+            return characters
+        others = characters.negated()
         if not meaning.negated_newline and not name.endswith("SPACE"):
-            made = made.without_surety(meanings.NEWLINE)
-        return made
+            others = others.without_surety(meanings.NEWLINE)
+        return others

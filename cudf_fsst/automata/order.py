@@ -29,8 +29,10 @@ def between(
     numbers = {(0, 0): 0}
     rows, verdicts = [], []
     for low, high in _growing(numbers):
-        one, other = lows[1][low], highs[1][high]
-        verdicts.append(NO if NO in (one, other) else UNDECIDED if UNDECIDED in (one, other) else YES)
+        low_verdict, high_verdict = lows[1][low], highs[1][high]
+        verdicts.append(
+            NO if NO in (low_verdict, high_verdict) else UNDECIDED if UNDECIDED in (low_verdict, high_verdict) else YES
+        )
         pairs = zip(lows[0][low], highs[0][high], strict=True)
         rows.append([numbers.setdefault(pair, len(numbers)) for pair in pairs])
     return smallest(np.array(rows), np.array(verdicts, np.uint8))
@@ -40,8 +42,8 @@ def _growing(numbers: dict[tuple[int, int], int]) -> Iterable[tuple[int, int]]:
     """Keys in the order in which they are added."""
     done = 0
     while done < len(numbers):
-        yield from (some := list(numbers)[done:])
-        done += len(some)
+        yield from (added := list(numbers)[done:])
+        done += len(added)
 
 
 def _beginnings(value: bytes | None, *, smaller: int, larger: int, equal: bool) -> tuple[list[list[int]], list[int]]:

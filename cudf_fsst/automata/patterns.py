@@ -22,7 +22,7 @@ _MODES = {"contains": determine.SEARCH, "match": determine.MATCH, "fullmatch": d
 
 
 @lru_cache(128)
-def compile_pattern(pattern: str, flags: int, how: str, meaning: Meaning) -> RowAutomaton | None:
+def compile_pattern(pattern: str, flags: int, method: str, meaning: Meaning) -> RowAutomaton | None:
     """The automaton of a regular expression.
 
     Parameters
@@ -30,7 +30,7 @@ def compile_pattern(pattern: str, flags: int, how: str, meaning: Meaning) -> Row
     pattern : str
     flags : int
         Of `re`.
-    how : str
+    method : str
         ``"contains"``, ``"match"`` or ``"fullmatch"``.
     meaning : Meaning
 
@@ -46,12 +46,12 @@ def compile_pattern(pattern: str, flags: int, how: str, meaning: Meaning) -> Row
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what Python may come to read in another way
             nfa = of_pattern(pattern, flags, meaning)
-        found = determine.determined(nfa, _MODES[how], meaning)
+        automaton = determine.determined(nfa, _MODES[method], meaning)
     except (Unknown, TooLarge, re.error, UnicodeEncodeError, Warning):
         return None
-    if meaning is CUDF and how != "fullmatch" and found.verdicts[0] != NO:
+    if meaning is CUDF and method != "fullmatch" and automaton.verdicts[0] != NO:
         return None  # empty matches are not relied upon
-    return replace(found, sets=sets_of(nfa)) if how == "contains" else found
+    return replace(automaton, sets=sets_of(nfa)) if method == "contains" else automaton
 
 
 @lru_cache(128)
@@ -60,12 +60,12 @@ def compile_literal(text: str, meaning: Meaning) -> RowAutomaton | None:
     if not text or not text.isascii() or len(text) > MAX_PATTERN or "\0" in text:
         return None
     nfa = Nfa()
-    at = nfa.start
+    end = nfa.start
     try:
-        for one in text:
-            some = meanings.folded(single(ord(one)))
-            at = nfa.read(at, meanings.Set(some.sure, some.sure))
-        nfa.stop = at
+        for character in text:
+            matching = meanings.folded(single(ord(character)))
+            end = nfa.read(end, meanings.Set(matching.sure, matching.sure))
+        nfa.stop = end
         return replace(determine.determined(nfa, determine.SEARCH, meaning, ascii_alone=True), sets=sets_of(nfa))
     except TooLarge:
         return None
@@ -84,23 +84,23 @@ def compile_like(parts: Sequence[str | None], meaning: Meaning) -> RowAutomaton 
     if len(parts) > MAX_PATTERN:
         return None
     nfa = Nfa()
-    at = nfa.start
+    end = nfa.start
     try:
         for part in parts:
             if part is None:
                 loop = nfa.node()
-                nfa.skip(at, loop)
+                nfa.skip(end, loop)
                 begin = nfa.node()
                 nfa.skip(loop, begin)
                 nfa.skip(nfa.read(begin, exactly(EVERY)), loop)
-                at = nfa.node()
-                nfa.skip(loop, at)
+                end = nfa.node()
+                nfa.skip(loop, end)
             elif part:
-                for one in part:
-                    at = nfa.read(at, exactly(single(ord(one))))
+                for character in part:
+                    end = nfa.read(end, exactly(single(ord(character))))
             else:
-                at = nfa.read(at, exactly(EVERY))
-        nfa.stop = at
+                end = nfa.read(end, exactly(EVERY))
+        nfa.stop = end
         return determine.determined(nfa, determine.FULL, meaning)
     except TooLarge:
         return None

@@ -39,23 +39,23 @@ def is_portable(pattern: str, *, strict: bool = False) -> bool:
         Nor ``^`` and ``$`` but at the ends of the whole pattern, nor ``\b`` before what may match at the row's end:
         libcudf reads a character there.
     """
-    at, before, depth, edge = 0, "open", 0, ""
-    while at < len(pattern):
-        found = _TOKEN.match(pattern, at)
-        if found is None or found.group("item") in _LETTER_ESCAPES:
+    position, before, depth, edge = 0, "open", 0, ""
+    while position < len(pattern):
+        token = _TOKEN.match(pattern, position)
+        if token is None or token.group("item") in _LETTER_ESCAPES:
             return False
-        kind = str(next(name for name in ("item", "edge", "open", "close", "or") if found.group(name)))
+        kind = str(next(name for name in ("item", "edge", "open", "close", "or") if token.group(name)))
         if kind in ("close", "or") and before in ("open", "or"):
             return False
-        if strict and edge == "\\b" and not (kind == "item" and _IS_THERE.fullmatch(found[0])):
+        if strict and edge == "\\b" and not (kind == "item" and _IS_THERE.fullmatch(token[0])):
             return False
-        edge = found[0] if kind == "edge" else ""
+        edge = token[0] if kind == "edge" else ""
         depth += (kind == "open") - (kind == "close")
-        at, before = found.end(), kind
-        if at < len(pattern) and kind in ("item", "close", "edge") and pattern[at] in "*+?{":
+        position, before = token.end(), kind
+        if position < len(pattern) and kind in ("item", "close", "edge") and pattern[position] in "*+?{":
             return False
-        if strict and edge == "^" and found.start() > 0:
+        if strict and edge == "^" and token.start() > 0:
             return False
-        if strict and edge == "$" and at < len(pattern):
+        if strict and edge == "$" and position < len(pattern):
             return False
     return before != "or"

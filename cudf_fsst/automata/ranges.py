@@ -17,30 +17,30 @@ BEYOND_ASCII: Ranges = ((0x80, LAST),)
 
 def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
     """Characters that are in one of some sets, whose ranges may come in any order."""
-    made: list[tuple[int, int]] = []
-    for low, high in sorted(one for some in sets for one in some):
-        if made and low <= made[-1][1] + 1:
-            made[-1] = made[-1][0], max(made[-1][1], high)
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(span for ranges in sets for span in ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], high)
         else:
-            made.append((low, high))
-    return tuple(made)
+            merged.append((low, high))
+    return tuple(merged)
 
 
-def complement(some: Ranges) -> Ranges:
+def complement(ranges: Ranges) -> Ranges:
     """All other characters."""
-    made, at = [], 0
-    for low, high in some:
-        if at < low:
-            made.append((at, low - 1))
-        at = high + 1
-    if at <= LAST:
-        made.append((at, LAST))
-    return tuple(made)
+    gaps, begin = [], 0
+    for low, high in ranges:
+        if begin < low:
+            gaps.append((begin, low - 1))
+        begin = high + 1
+    if begin <= LAST:
+        gaps.append((begin, LAST))
+    return tuple(gaps)
 
 
-def intersection(one: Ranges, other: Ranges) -> Ranges:
+def intersection(left: Ranges, right: Ranges) -> Ranges:
     """Characters that are in both sets."""
-    return complement(union(complement(one), complement(other)))
+    return complement(union(complement(left), complement(right)))
 
 
 def single(point: int) -> Ranges:
@@ -48,6 +48,6 @@ def single(point: int) -> Ranges:
     return ((point, point),)
 
 
-def of(text: str) -> Ranges:
+def of_text(text: str) -> Ranges:
     """The characters of a text."""
-    return union((ord(one), ord(one)) for one in text)
+    return union((ord(character), ord(character)) for character in text)

@@ -45,14 +45,14 @@ def _pass(rows: Any, places: Any, shift: int, to_rows: Any, to_places: Any, coun
         before += count
     for i in range(rows.size):
         group = rows[i] >> shift & mask
-        at = counts[group]
-        counts[group] = at + 1
-        to_rows[at] = rows[i]
-        to_places[at] = i if places.size == 0 else places[i]
+        slot = counts[group]
+        counts[group] = slot + 1
+        to_rows[slot] = rows[i]
+        to_places[slot] = i if places.size == 0 else places[i]
 
 
 class Chosen(NamedTuple):
-    """Rows that are there.
+    """Row numbers in host memory, with facts about them.
 
     Attributes
     ----------
@@ -107,35 +107,37 @@ class Ordered(NamedTuple):
     order: int
 
 
-#: Rows that are wanted: numbers, numbers that were looked at, or numbers at equal distances, which were checked.
+#: Selected rows: their numbers, numbers with facts about them, or numbers at equal distances, which were checked.
 Selected = npt.NDArray[np.int64] | Chosen | range
 
 
-def numbers_of(rows: Selected) -> npt.NDArray[np.int64]:
-    """Rows that are wanted as an array."""
+def row_array(rows: Selected) -> npt.NDArray[np.int64]:
+    """The numbers of selected rows, an array of int64."""
     if isinstance(rows, Chosen):
         return rows.rows
     return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64) if isinstance(rows, range) else rows
 
 
 def chosen(rows: Selected, count: int) -> Chosen:
-    """Look at rows of `count`, once; IndexError where one is not there."""
+    """Selected rows of a column of `count`, with facts about them; IndexError where the column has not all of them."""
     if isinstance(rows, Chosen):
         if rows.highest >= count:
             raise IndexError(f"rows {rows.lowest} to {rows.highest} of {count}")
         return rows
     if isinstance(rows, range):
         up, ends = rows.step > 0, (-1, -1) if not rows else (min(rows[0], rows[-1]), max(rows[0], rows[-1]))
-        made = Chosen(numbers_of(rows), *ends, up or not rows, not up or not rows, rows.step == 1 and len(rows) > 0)
-        return chosen(made, count)
-    made = looked_at(np.ascontiguousarray(rows, np.int64))
-    if made.rows.size and (made.lowest < 0 or made.highest >= count):
-        raise IndexError(f"rows {made.lowest} to {made.highest} of {count}")
-    return made
+        rows_chosen = Chosen(
+            row_array(rows), *ends, up or not rows, not up or not rows, rows.step == 1 and len(rows) > 0
+        )
+        return chosen(rows_chosen, count)
+    rows_chosen = summarize(np.ascontiguousarray(rows, np.int64))
+    if rows_chosen.rows.size and (rows_chosen.lowest < 0 or rows_chosen.highest >= count):
+        raise IndexError(f"rows {rows_chosen.lowest} to {rows_chosen.highest} of {count}")
+    return rows_chosen
 
 
-def looked_at(rows: npt.NDArray[np.int64]) -> Chosen:
-    """What a look at contiguous numbers finds, which need not be there."""
+def summarize(rows: npt.NDArray[np.int64]) -> Chosen:
+    """Row numbers, contiguous, with facts about them. Whether a column has such rows is not checked."""
     if rows.size == 0:
         return Chosen(rows, -1, -1, True, True, False)
     lowest, highest, up, down, steps = _facts(rows)
@@ -145,7 +147,7 @@ def looked_at(rows: npt.NDArray[np.int64]) -> Chosen:
 def ascending(rows: npt.NDArray[np.int64]) -> Chosen:
     """Rows that are known to ascend, each once, as those of a mask."""
     if rows.size == 0:
-        return looked_at(rows)
+        return summarize(rows)
     lowest, highest = int(rows[0]), int(rows[-1])
     return Chosen(rows, lowest, highest, True, rows.size == 1, highest - lowest + 1 == rows.size)
 
@@ -153,9 +155,9 @@ def ascending(rows: npt.NDArray[np.int64]) -> Chosen:
 def _sorted_by(
     rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], shift: int, bits: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    made, made_places, counts = np.empty_like(rows), np.empty_like(rows), np.zeros(1 << bits, np.int64)
-    _pass(rows, places, shift, made, made_places, counts)
-    return made, made_places, counts
+    to_rows, to_places, counts = np.empty_like(rows), np.empty_like(rows), np.zeros(1 << bits, np.int64)
+    _pass(rows, places, shift, to_rows, to_places, counts)
+    return to_rows, to_places, counts
 
 
 def parts_of(edges: npt.NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from ..arrow_types import has_offsets, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import DeviceInts, Lane, pinned
 from ..device.transfer import Inbox
-from ..lazy import kept_with
+from ..lazy import weakly_cached
 from . import device_strings
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
@@ -100,7 +100,7 @@ def _copied(node: Node, parts: Iterator[Any]) -> Node:
     while pairs:
         copy, source = pairs.pop()
         if isinstance(source, Node):
-            _shape.keep(copy, _shape(source))
+            _shape.put(copy, _shape(source))
             copy.segments.source = source.segments
             if source.coded:
                 pairs += zip(copy.runs, source.runs, strict=True)
@@ -178,7 +178,7 @@ class _Shape:
     itemsize: int
 
 
-@kept_with()
+@weakly_cached()
 def _shape(node: Node) -> _Shape:
     if list_size(node.type) is not None or pa.types.is_map(node.type) or len(node.values) > 2:
         raise TypeError(f"cuDF has no columns of Arrow type {node.type}; to_host() keeps them")

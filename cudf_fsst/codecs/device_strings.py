@@ -13,7 +13,7 @@ import numpy as np
 from ..automata import RowAutomaton
 from ..buffers import DeviceStrings, HostStrings
 from ..device.memory import DeviceInts, Lane
-from ..lazy import kept_with
+from ..lazy import weakly_cached
 from .cuda_kernels import blocks
 from .cuda_tables import JobTables, RowNumbers
 from .dict import cuda_answer as answers_of
@@ -212,7 +212,7 @@ class _Joined(NamedTuple):
     nulls: bool
 
 
-@kept_with()
+@weakly_cached()
 def _joined(node: Node) -> _Joined:
     own = [(run if isinstance(run, Node) else run.values).segments for run in node.runs]
     counts = [sum(segment.rows for segment in segments) for segments in own]

@@ -15,7 +15,7 @@ from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
 from . import host_strings as strings
 from .bitmap import rebased
-from .chosen import Chosen, Selected, chosen, numbers_of
+from .chosen import Chosen, Selected, chosen, row_array
 from .node import Node, Parts, is_signed, is_strings, of_validity
 from .registry import string_names
 from .span import Span
@@ -220,7 +220,7 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
 
 
 def _count(rows: Selected) -> int:
-    return len(numbers_of(rows)) if isinstance(rows, Chosen) else len(rows)
+    return len(row_array(rows)) if isinstance(rows, Chosen) else len(rows)
 
 
 def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
@@ -238,7 +238,7 @@ def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
         found.children = (_range(node.children[0], 0, node.children[0].rows),)
     values = wanted
     if has_offsets(kind):
-        values = np.repeat(numbers_of(wanted), 2)
+        values = np.repeat(row_array(wanted), 2)
         values[1::2] += 1
     _set_values(
         found,
@@ -250,7 +250,7 @@ def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
     if has_offsets(kind):
         found.values, wanted = _lists(kind, found.values[::2], found.values[1::2])
     if (size := list_size(kind)) is not None:
-        wanted = (numbers_of(wanted)[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
+        wanted = (row_array(wanted)[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
     if not found.children:
         found.children = tuple(_rows(child, wanted, room) for child in node.children)
     return found

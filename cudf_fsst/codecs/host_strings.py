@@ -11,7 +11,7 @@ from ..automata import RowAutomaton
 from ..buffers import HostStrings
 from ..naming import What
 from .bitmap import rebased
-from .chosen import Selected, numbers_of, parts_of, shares_of
+from .chosen import Selected, parts_of, row_array, shares_of
 from .dict import cpu as dictionary
 from .dict import plan as dict_plan
 from .dict.distinct import DictionaryRows
@@ -139,7 +139,7 @@ def take(node: Node, rows: Selected, *, room: int = ROOM_NBYTES) -> HostStrings:
     """Rows of strings, in any order, repeated or not, each of which is there."""
     if len(node.runs) == 1:
         return _taken(node.runs[0], rows, room)
-    rows = numbers_of(rows)
+    rows = row_array(rows)
     if not rows.size:
         return read(node, 0, 0)
     places = np.empty(0, np.int64)

@@ -132,7 +132,7 @@ class Frames(Changing, ByLabels, Written):
             places = [int(self._labels.get_loc(label)) for label in dict.fromkeys(labels)]
             keys = self._of_places(places)._take(some).reset_index(drop=True)
             chosen = ask(keys)
-            rows = backend.arrays.asarray(selection.numbers_of(some))[chosen.index.values]
+            rows = backend.arrays.asarray(selection.row_array(some))[chosen.index.values]
             return self._out(self._take(self._numbers(rows, selection.row_numbers)))
 
     def _candidates(self, n: Any, labels: Any, largest: bool) -> Any:
@@ -159,7 +159,7 @@ class Frames(Changing, ByLabels, Written):
                 edge = (seen.nlargest(n) if largest else seen.nsmallest(n)).iloc[-1]
                 mask = column >= edge if largest else column <= edge
             found = self._numbers(mask, selection.mask_rows)
-            return found if len(selection.numbers_of(found)) < len(self) // 4 else None
+            return found if len(selection.row_array(found)) < len(self) // 4 else None
 
     @at_caller
     def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:

@@ -73,7 +73,7 @@ class _Side(NamedTuple):
             if rows is None:
                 made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
             else:
-                made, numbers = part._take(rows), selection.numbers_of(rows)
+                made, numbers = part._take(rows), selection.row_array(rows)
         else:
             made = self.data.iloc[:, list(self.keys)].copy(deep=False)
             numbers = np.arange(len(made))
@@ -95,7 +95,7 @@ class _Side(NamedTuple):
         else:
             mask = column.isin(key)
         found = self.data._numbers(mask, selection.mask_rows)
-        return found if _LESS * len(selection.numbers_of(found)) < len(self.data) else None
+        return found if _LESS * len(selection.row_array(found)) < len(self.data) else None
 
     def dtypes_on(self, device: str) -> list[Any] | None:
         """Dtypes of the keys, if these are on a GPU, None of categories; None where they are elsewhere."""
@@ -280,7 +280,7 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
         made = dict(zip(there, interop.gathered([known[place] for place in there], at), strict=True))
         if others := [place for place in own if place not in known]:
             numbers = interop.positions(at)
-            numbers = numbers.astype(np.int64) if some is None else selection.numbers_of(some)[numbers]
+            numbers = numbers.astype(np.int64) if some is None else selection.row_array(some)[numbers]
             made |= zip(others, side.columns_of(others, numbers), strict=True)
         columns += [made[place] for place in own]
     return interop.frame(columns, labels, interop.build_index({"names": [None], "range": [0, count, 1]}, []))

@@ -352,7 +352,7 @@ def check_index(notes: dict[str, Any], stream: bytes | None, rows: int) -> Any:
         if "range" in notes:
             labels = indexes.range_length(notes)
         else:
-            types, labels, plain = index_stream.look_at(stream)
+            types, labels, plain = index_stream.inspect(stream)
         if labels == rows:
             indexes.check_index(notes, types)
             if "range" in notes:

@@ -17,8 +17,8 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _EXPANSION, _LABEL_NBYTES = 1024, 32
 
 
-def look_at(stream: Any) -> tuple[list[Any], int, bool]:
-    """What an index' stream says of itself.
+def inspect(stream: Any) -> tuple[list[Any], int, bool]:
+    """Types and rows of an index' stream, and whether its size bounds what reading it takes.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def look_at(stream: Any) -> tuple[list[Any], int, bool]:
             continue
         if header.place(_COMPRESSION):
             plain = False
-            found = _stated(header, message.body)
-            stated += sum(found)
-            buffers += len(found)
+            sizes = _stated(header, message.body)
+            stated += sum(sizes)
+            buffers += len(sizes)
         if kind == _RECORD_BATCH:
             length = header.number(_LENGTH)
             if length < 0:
@@ -69,7 +69,7 @@ def look_at(stream: Any) -> tuple[list[Any], int, bool]:
 
 def _stated(header: _Table, body: Any) -> list[int]:
     """The bytes that the compressed buffers of a record batch say they hold."""
-    found = []
+    sizes = []
     for offset, length in header.pairs(_BUFFERS):
         if length == 0:
             continue
@@ -78,8 +78,8 @@ def _stated(header: _Table, body: Any) -> list[int]:
         (nbytes,) = struct.unpack("<q", body.slice(offset, 8).to_pybytes())
         if nbytes < -1:
             raise ValueError(f"a buffer of {nbytes} bytes")
-        found.append(max(nbytes, 0))  # -1: it is not compressed
-    return found
+        sizes.append(max(nbytes, 0))  # -1: it is not compressed
+    return sizes
 
 
 def read(stream: Any) -> Any:
@@ -131,5 +131,5 @@ class _Table:
         return _Table(self._data, place + self._unpack("<I", place))
 
     def _unpack(self, code: str, place: int) -> int:
-        (found,) = struct.unpack_from(code, self._data, place)
-        return int(found)
+        (value,) = struct.unpack_from(code, self._data, place)
+        return int(value)

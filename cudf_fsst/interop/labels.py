@@ -32,10 +32,10 @@ def encode_labels(labels: Any) -> dict[str, Any]:
     encoded = [encode_name(label) for label in labels]
     stored = {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs, "labels": encoded}
     try:
-        found = decode_labels(stored)
+        decoded = decode_labels(stored)
     except Exception as error:  # whatever pandas raises on dtypes that are not for such labels
         raise TypeError(f"labels of dtypes {', '.join(dtypes)} cannot be stored: {error}") from error
-    _check_labels(found, labels)
+    _check_labels(decoded, labels)
     return stored
 
 
@@ -46,16 +46,18 @@ def describe_labels(labels: Any) -> tuple[dict[str, Any], list[Any]]:
     return notes, columns
 
 
-def _check_labels(found: Any, wanted: Any) -> None:
+def _check_labels(decoded: Any, labels: Any) -> None:
     """Raise TypeError where labels of columns are not the same; objects of NumPy's numbers become Python's."""
     same = (
-        type(found) is type(wanted)
-        and list(map(dtype_of_level, levels_of(found))) == list(map(dtype_of_level, levels_of(wanted)))
-        and list(map(encode_frequency, levels_of(found))) == list(map(encode_frequency, levels_of(wanted)))
-        and all(same_value(plain_name(label), plain_name(other)) for label, other in zip(found, wanted, strict=True))
+        type(decoded) is type(labels)
+        and list(map(dtype_of_level, levels_of(decoded))) == list(map(dtype_of_level, levels_of(labels)))
+        and list(map(encode_frequency, levels_of(decoded))) == list(map(encode_frequency, levels_of(labels)))
+        and all(
+            same_value(plain_name(label), plain_name(expected)) for label, expected in zip(decoded, labels, strict=True)
+        )
     )
     if not same:
-        raise TypeError(f"{in_words(wanted)} cannot be stored exactly")
+        raise TypeError(f"{in_words(labels)} cannot be stored exactly")
 
 
 def decode_labels(stored: dict[str, Any]) -> Any:
@@ -69,8 +71,8 @@ def decode_labels(stored: dict[str, Any]) -> Any:
     read = _label_dtype if labels else pd.api.types.pandas_dtype
     dtypes = [None if text == "category" else read(text) for text in stored["dtypes"]]
     if not stored["multi"]:
-        found = pd.Index(labels, dtype=dtypes[0], tupleize_cols=False)
-        return with_frequency(found, stored["freqs"][0]).set_names(names)
+        index_alone = pd.Index(labels, dtype=dtypes[0], tupleize_cols=False)
+        return with_frequency(index_alone, stored["freqs"][0]).set_names(names)
     if any(type(label) is not tuple or len(label) != len(names) for label in labels) or len(dtypes) != len(names):
         raise ValueError(f"labels of {len(names)} levels, with dtypes {stored['dtypes']!r}")
     index = pd.MultiIndex.from_tuples(labels, names=names)
@@ -82,14 +84,14 @@ def decode_labels(stored: dict[str, Any]) -> Any:
 
 def _label_dtype(text: Any) -> Any:
     """The dtype that a file names for labels, each of which is a name; ValueError for any other."""
-    found = inside = pd.api.types.pandas_dtype(text) if isinstance(text, str) else None
-    if isinstance(inside, pd.SparseDtype):
-        inside = inside.subtype
+    dtype = value_dtype = pd.api.types.pandas_dtype(text) if isinstance(text, str) else None
+    if isinstance(value_dtype, pd.SparseDtype):
+        value_dtype = value_dtype.subtype
     of_names = (pd.StringDtype, pd.ArrowDtype, pd.DatetimeTZDtype)
     if not (
-        isinstance(inside, of_names)
-        or (isinstance(inside, np.dtype) and inside.kind in "iufbOM")
-        or str(inside) in MASKED
+        isinstance(value_dtype, of_names)
+        or (isinstance(value_dtype, np.dtype) and value_dtype.kind in "iufbOM")
+        or str(value_dtype) in MASKED
     ):
         raise ValueError(f"labels of dtype {text!r}")
-    return found
+    return dtype

@@ -33,12 +33,12 @@ def tokens_of(pattern: str, escape: str | None) -> list[Any]:
 
 def expression_of(pattern: str, escape: str | None) -> bytes:
     """A LIKE pattern as a regular expression of bytes."""
-    made = b""
+    expression = b""
     for token in tokens_of(pattern, escape):
         if token is ANY:
-            made += b".*"
+            expression += b".*"
         elif token is ONE:  # a byte that begins a character, and those that continue it
-            made += rb"[\x00-\x7F\xC0-\xFF][\x80-\xBF]*"
+            expression += rb"[\x00-\x7F\xC0-\xFF][\x80-\xBF]*"
         else:
-            made += b"".join(rb"\x%02X" % byte for byte in token.encode())
-    return rb"\A(?s:" + made + rb")\z"
+            expression += b"".join(rb"\x%02X" % byte for byte in token.encode())
+    return rb"\A(?s:" + expression + rb")\z"

@@ -17,11 +17,11 @@ def encode_name(name: Any) -> Any:
     try:
         stored = _encode_plain(plain)
         # What a time zone's name means depends on the libraries, so it is tried.
-        found = decode_name(json.loads(json.dumps(stored)))
+        decoded = decode_name(json.loads(json.dumps(stored)))
     except (ValueError, OverflowError, KeyError) as error:
         raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {error}") from error
-    if not same_value(found, plain):
-        raise TypeError(f"a name of type {type(name).__name__} cannot be stored exactly: {name!r} would be {found!r}")
+    if not same_value(decoded, plain):
+        raise TypeError(f"a name of type {type(name).__name__} cannot be stored exactly: {name!r} would be {decoded!r}")
     return stored
 
 
@@ -44,34 +44,36 @@ def _encode_plain(name: Any) -> Any:
     raise TypeError(f"a name of type {type(name).__name__} cannot be stored: {name!r}")
 
 
-def same_value(found: Any, wanted: Any) -> bool:
+def same_value(value: Any, expected: Any) -> bool:
     """Whether names, labels or objects are equal and of the same type; of times also unit and time zone."""
-    if found is wanted:
+    if value is expected:
         return True
-    if type(found) is not type(wanted):
+    if type(value) is not type(expected):
         return False
-    if isinstance(wanted, (tuple, list)):
-        return len(found) == len(wanted) and all(map(same_value, found, wanted))
-    if isinstance(wanted, decimal.Decimal):
-        return bool(found.as_tuple() == wanted.as_tuple())  # 1.0 equals 1.00, and 0 equals -0
-    if isinstance(wanted, (dt.datetime, dt.time)) and found.fold != wanted.fold:
+    if isinstance(expected, (tuple, list)):
+        return len(value) == len(expected) and all(map(same_value, value, expected))
+    if isinstance(expected, decimal.Decimal):
+        return bool(value.as_tuple() == expected.as_tuple())  # 1.0 equals 1.00, and 0 equals -0
+    if isinstance(expected, (dt.datetime, dt.time)) and value.fold != expected.fold:
         return False
-    if isinstance(wanted, dict):
-        return list(found) == list(wanted) and all(map(same_value, found.values(), wanted.values()))
-    if type(wanted) is dt.datetime and str(found.tzinfo) != str(wanted.tzinfo):
+    if isinstance(expected, dict):
+        return list(value) == list(expected) and all(map(same_value, value.values(), expected.values()))
+    if type(expected) is dt.datetime and str(value.tzinfo) != str(expected.tzinfo):
         # Names of fixed offsets have several forms.
-        return isinstance(wanted.tzinfo, dt.timezone) and found == wanted and found.utcoffset() == wanted.utcoffset()
-    if isinstance(wanted, (pd.Timestamp, pd.Timedelta)) and found.unit != wanted.unit:
+        return (
+            isinstance(expected.tzinfo, dt.timezone) and value == expected and value.utcoffset() == expected.utcoffset()
+        )
+    if isinstance(expected, (pd.Timestamp, pd.Timedelta)) and value.unit != expected.unit:
         return False
-    if isinstance(wanted, pd.Timestamp):
-        if (found.tz is None) != (wanted.tz is None):
+    if isinstance(expected, pd.Timestamp):
+        if (value.tz is None) != (expected.tz is None):
             return False
         # Fixed offsets with different names are equal, and zones of the same name need not be.
-        if wanted.tz is not None and (
-            str(found.tz) != str(wanted.tz) or pd.DatetimeTZDtype(tz=found.tz) != pd.DatetimeTZDtype(tz=wanted.tz)
+        if expected.tz is not None and (
+            str(value.tz) != str(expected.tz) or pd.DatetimeTZDtype(tz=value.tz) != pd.DatetimeTZDtype(tz=expected.tz)
         ):
             return False
-    return bool(found == wanted) or (found != found and wanted != wanted)  # NaN
+    return bool(value == expected) or (value != value and expected != expected)  # NaN
 
 
 def decode_name(stored: Any) -> Any:

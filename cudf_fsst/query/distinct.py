@@ -15,7 +15,7 @@ import numpy as np
 from ..buffers import ColumnBuffers
 from ..codecs.dict.part import DictPart
 from ..codecs.node import Node
-from ..lazy import Kept
+from ..lazy import WeakCache
 from . import decoded
 from .source import LOGGER, ColumnSource
 from .text import naming_bytes
@@ -24,7 +24,7 @@ from .text import naming_bytes
 _WINDOW_ROWS = 1 << 20
 #: Categories of columns that were asked for, of at most so many values: codes of each run's values, and the dtype.
 _MOST_KEPT = 1 << 16
-_kept: Kept[Node, tuple[list[Any], Any]] = Kept()
+_kept: WeakCache[Node, tuple[list[Any], Any]] = WeakCache()
 
 
 class _RunValues(NamedTuple):
@@ -78,7 +78,7 @@ def coded(column: ColumnSource) -> tuple[Any, Any]:
         ends = np.cumsum([0, *(len(run.values) for run in runs)]).tolist()
         known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
         if len(numbers) <= _MOST_KEPT:
-            _kept.keep(node, known)
+            _kept.put(node, known)
     tables, dtype = known
     pieces = []
     for place, (one, table) in enumerate(zip(node.runs, tables, strict=True)):

@@ -14,11 +14,11 @@ from ..codecs.node import Node
 from ..codecs.text import search
 from ..interop.arrow import decoding, to_arrow
 from ..interop.pandas import is_object
-from ..lazy import Kept
+from ..lazy import WeakCache
 from .source import ColumnSource
 
 #: Columns that were looked at.
-_known: Kept[Node, bool] = Kept()
+_known: WeakCache[Node, bool] = WeakCache()
 
 
 def has_python_strings(dtype: Any) -> bool:
@@ -29,7 +29,7 @@ def has_python_strings(dtype: Any) -> bool:
 def made_of_text(node: Node, dtype: Any) -> None:
     """Note of a column that was compressed from a Series of pandas what needs no look at it any more."""
     if has_python_strings(dtype):
-        _known.keep(node, True)
+        _known.put(node, True)
 
 
 def must_be_text(column: ColumnSource, question: search.Question) -> bool:
@@ -42,7 +42,7 @@ def is_text(column: ColumnSource) -> bool:
     node = column._content.node
     found = _known.get(node)
     if found is None:
-        found = _known.keep(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
+        found = _known.put(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
     return found
 
 

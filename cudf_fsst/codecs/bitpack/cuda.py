@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device.kernels import Kernel
 from ...device.memory import Lane, Workspace
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..contract import ANY_ROWS
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
@@ -228,7 +228,7 @@ class BitpackJob:
 Job = BitpackJob
 
 
-@kept_with()
+@weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part.
 
@@ -244,7 +244,7 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.BitpackSegment(meta, meta + made.bases, slopes, codes, units, packed.rows, made.divisor)
 
 
-@kept_with()
+@weakly_cached()
 def nan_of(packed: Packed) -> int:
     """Address of a part's NaN, with its stand-ins behind it; 0: it has none."""
     made = launch.layout(packed)
@@ -314,7 +314,7 @@ def set_members(values: int, count: int, itemsize: int, span: Span, bits: int, l
     lane.launch(_compare_kernel("bitpack_set_members", itemsize), grid, THREADS, arguments)
 
 
-@kept_with()
+@weakly_cached()
 def bounds(packed: Packed) -> Span:
     """Between which values those of a part in GPU memory lie (`launch.bounds`); the GPU is waited for."""
     made = launch.layout(packed)

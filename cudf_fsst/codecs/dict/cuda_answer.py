@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane, device_attributes
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
 from ..scratch import scratch_limit
@@ -81,6 +81,6 @@ def _codes(part: DictPart, start: int, stop: int) -> cuda_packed.SharedCodes:
     return cuda_packed.SharedCodes(part.packed, start, stop, part.values.rows)
 
 
-@kept_with()
+@weakly_cached()
 def whole_codes(part: DictPart) -> cuda_packed.SharedCodes:
     return cuda_packed.SharedCodes(part.packed, 0, part.rows, part.values.rows)

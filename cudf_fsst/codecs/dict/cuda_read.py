@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
 from ..scratch import scratch_limit
@@ -161,7 +161,7 @@ def _layout(share: Share, dictionary: cuda_text.Dictionary) -> cuda_packed.Spell
     )
 
 
-@kept_with()
+@weakly_cached()
 def _whole(part: DictPart) -> cuda_packed.SpellLayout:
     """The layout for all rows of a part whose values have been read."""
     longest = part.known.longest or 0

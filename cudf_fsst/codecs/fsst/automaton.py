@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..jit import njit
 from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 
@@ -91,7 +91,7 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     return states
 
 
-@kept_with(16)
+@weakly_cached(16)
 def automaton(table: SymbolTable) -> ParseAutomaton:
     """The automaton of a table, with read-only arrays."""
     following = np.empty((MAX_STATES, 256), np.uint16)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..part import align
 from . import train_max
 from .automaton import MAX_STATES, automaton
@@ -90,7 +90,7 @@ def max_tables(table: SymbolTable) -> npt.NDArray[np.uint8]:
     return np.concatenate([*parts, np.zeros(align(nbytes) - nbytes, np.uint8)])
 
 
-@kept_with(256)
+@weakly_cached(256)
 def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     """`DecodeTable` of fsst_decode.cu, as bytes: entries 256 and up are the literal bytes."""
     lengths = np.concatenate([table.decode_lengths, np.ones(256, np.uint8)])

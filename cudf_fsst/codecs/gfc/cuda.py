@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device.kernels import Kernel
 from ...device.memory import Lane, Workspace
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange, RowNumbers, Taking
 from ..part import Packed
@@ -135,7 +135,7 @@ class GfcJob:
 Job = GfcJob
 
 
-@kept_with()
+@weakly_cached()
 def _layout(packed: Packed) -> GfcLayout:
     return packed_layout(packed)
 
@@ -145,7 +145,7 @@ def chunk_rows(packed: Packed) -> int:
     return _layout(packed).chunk
 
 
-@kept_with()
+@weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part.
 

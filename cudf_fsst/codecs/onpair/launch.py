@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..part import align
 from ..text import launch as text
 from ..text.layout import TILE_SIZES
@@ -129,7 +129,7 @@ def lookup_nbytes(bits: int = max(BITS)) -> int:
     return ONPAIR_LOOKUP.itemsize + 12 * prefixes.bucket_count(bits) + (16 << bits)
 
 
-@kept_with()
+@weakly_cached()
 def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
     """An ``OnpairTable`` of kernels/onpair.cuh, its entries and its seconds."""
     codes, lengths = 1 << table.bits, table.lengths.astype(np.uint64)
@@ -145,7 +145,7 @@ def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
     return made
 
 
-@kept_with()
+@weakly_cached()
 def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
     """An ``OnpairLookup`` of kernels/onpair.cuh, with buckets, longest symbols of prefixes, and symbols."""
     codes = 1 << table.bits

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...device.kernels import Kernel
 from ...device.memory import Lane
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ..contract import ANY_ROWS
 from ..cuda_kernels import blocks, get_kernel
 from ..cuda_tables import JobTables, PartRange
@@ -26,7 +26,7 @@ def _halves_kernel() -> Any:
     return get_kernel("values", "place_halves", DEFINES)
 
 
-@kept_with()
+@weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
     """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
     check(packed)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
-from ...lazy import kept_with
+from ...lazy import weakly_cached
 from ...profiling import MEASURE
 from ..contract import Table
 from ..cuda_kernels import blocks
@@ -137,7 +137,7 @@ def _cuts(column: RoomColumn, found: FoundPlaces, numbers: Sequence[int]) -> Ite
         made += 1
 
 
-@kept_with()
+@weakly_cached()
 def _copies(_table: Table) -> dict[tuple[Any, ...], tuple[Any, Any, int]]:
     """By device, encoder and form of the lookup tables: the copy there, an event behind its upload, and its bytes."""
     return {}

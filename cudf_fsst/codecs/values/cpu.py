@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ...naming import What
 from ...profiling import MEASURE
 from ...workers import map_items
-from ..chosen import Selected, chosen, numbers_of, parts_of, shares_of
+from ..chosen import Selected, chosen, parts_of, row_array, shares_of
 from ..contract import Host
 from ..jit import njit
 from ..part import Packed, edges_of
@@ -267,7 +267,7 @@ def take_bits(stream: Sequence[Packed], rows: Selected, *, edges: Edges = None) 
             part = np.packbits(bits[:: some.step], bitorder="little")
             made[at // 8 :][: part.size] = part
         return made
-    numbers = numbers_of(rows)
+    numbers = row_array(rows)
     found = take(stream, 1, numbers >> 3, edges=edges)
     return np.packbits(found >> (numbers & 7).astype(np.uint8) & 1, bitorder="little")
 
