@@ -33,7 +33,8 @@ import typer
 import cudf_fsst
 import hostile
 import sound_files
-from cudf_fsst import cli, terminal
+from cudf_fsst import cli
+from cudf_fsst.cli import terminal
 
 #: What a case may take: seconds of a CPU, and of a clock, for the machine may be busy.
 SECONDS, WAITING_SECONDS = 30, 300

@@ -10,7 +10,7 @@ import pytest
 
 import cudf_fsst
 from cli_cases import parquet_files_that_cannot_be_read, run_bad, run_ok
-from cudf_fsst import demo
+from cudf_fsst.cli import demo
 from cudf_fsst.engine import find_engine
 
 
@@ -72,7 +72,7 @@ def test_demo_errors(tmp_path: Path, arguments: list[str], message: str) -> None
 
 
 def test_demo_without_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cudf_fsst.demo.shutil.which", lambda *args, **kwargs: None)
+    monkeypatch.setattr("cudf_fsst.cli.demo.shutil.which", lambda *args, **kwargs: None)
     assert "pip install '.[demo]'" in run_bad("demo", "--device", "cpu", "--data", tmp_path)
 
 

@@ -21,8 +21,8 @@ import pytest
 
 import cudf_fsst
 from cli_cases import run, run_bad, run_ok
-from cudf_fsst import cli_files
-from cudf_fsst.cli_facts import facts_of
+from cudf_fsst.cli import files as cli_files
+from cudf_fsst.cli.facts import facts_of
 from cudf_fsst.files import disk
 
 TABLE = pa.table(

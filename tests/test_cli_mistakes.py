@@ -70,7 +70,8 @@ def test_a_signal_leaves_no_unfinished_file(command: str, number: int, parquet: 
     code = """
 import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
-from cudf_fsst import cli, demo
+from cudf_fsst import cli
+from cudf_fsst.cli import demo
 def slow(*_):
     print("writing", flush=True)
     time.sleep(60)

@@ -15,7 +15,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli_cases import run_bad, run_ok
-from cudf_fsst import batches, cli, demo, progress, terminal
+from cudf_fsst import batches, cli, progress
+from cudf_fsst.cli import demo, terminal
 from cudf_fsst.parquet import sources
 
 

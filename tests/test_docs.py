@@ -281,13 +281,20 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("rows and {} MiB. Otherwise", "parquet.sources._PIECE_NBYTES >> 20"),
         ("decoded as it is read, about {} MiB at a time", "batches.PIECE_NBYTES >> 20"),
     ),
-    "tuning": (("at least {:.0f} % faster", "100 * autotune._WORTH - 100"),),
+    "tuning": (("at least {:.0f} % faster", "100 * cli.autotune._WORTH - 100"),),
 }
 
 
 @pytest.mark.parametrize("page", CONSTANTS)
 def test_numbers_of_the_pages_are_those_of_the_code(page: str) -> None:
-    for module in ("autotune", "dask", "parquet.sources", "query.asked", "codecs.bitpack.launch", "codecs.dict.plan"):
+    for module in (
+        "cli.autotune",
+        "dask",
+        "parquet.sources",
+        "query.asked",
+        "codecs.bitpack.launch",
+        "codecs.dict.plan",
+    ):
         importlib.import_module(f"cudf_fsst.{module}")
     text = (DOCS / f"{page}.md").read_text()
     for said, constant in CONSTANTS[page]:

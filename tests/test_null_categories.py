@@ -12,7 +12,7 @@ import pytest
 
 import cudf_fsst
 import reference_frame_reader
-from cudf_fsst.cli_facts import facts_of
+from cudf_fsst.cli.facts import facts_of
 from cudf_fsst.codecs.node import Node
 from cudf_fsst.files import trees
 from cudf_fsst.frame import of_column

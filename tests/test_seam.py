@@ -24,7 +24,7 @@ _READ = "dictionaries that Parquet files have are taken over, not decoded"
 #: Module -> the codecs in whose folders it looks, and why.
 FOLDERS_LEFT = {
     "": ({"fsst", "onpair"}, _PUBLIC),
-    "autotune": ({"fsst"}, "launch choices are those of FSST's kernels"),
+    "cli.autotune": ({"fsst"}, "launch choices are those of FSST's kernels"),
     "backend.host": ({"dict"}, _VALUES),
     "backend.device": ({"dict"}, _VALUES),
     "backend.arrival": ({"dict"}, "characters of rows with a dictionary are counted when a file is checked"),

@@ -48,7 +48,7 @@ def _end(number: int, _frame: object) -> None:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from . import __version__
+        from .. import __version__
 
         terminal.out.print(f"cudf-fsst {__version__}", highlight=False)
         raise typer.Exit
@@ -150,9 +150,9 @@ def compress(
     """
     import pyarrow.parquet as pq
 
-    from .cli_files import as_parquet, known_suffix
-    from .parquet import read_parquet
-    from .parquet.sources import reading
+    from ..parquet import read_parquet
+    from ..parquet.sources import reading
+    from .files import as_parquet, known_suffix
 
     _check_output(output, files, force)
     if known_suffix(output):
@@ -194,10 +194,10 @@ def decompress(
     Rows of several files come one after another. The output's suffix says how: Parquet (also without a suffix), with
     the index; CSV or Arrow's IPC format, without it.
     """
-    from .cli_files import kind_of, write
-    from .frame import CompressedFrame, of_column
-    from .joining import concat
-    from .loading import load
+    from ..frame import CompressedFrame, of_column
+    from ..joining import concat
+    from ..loading import load
+    from .files import kind_of, write
 
     _check_output(output, files, force)
     kind_of(output)
@@ -231,7 +231,7 @@ def inspect(
 
     Only what says that is read. So damage in other parts of a file does not show without --check.
     """
-    from .cli_facts import facts_of
+    from .facts import facts_of
 
     _check_inputs(files)
     for file in files:
@@ -255,9 +255,9 @@ def autotune(
     reset: Annotated[bool, typer.Option("--reset", help="forget what was measured for this GPU")] = False,
 ) -> None:
     """Measure this machine's GPU and keep the fastest launch choices; they never change what is stored."""
+    from ..codecs.text.layout import TILE_SIZES
+    from ..parquet.sources import reading
     from . import autotune as work
-    from .codecs.text.layout import TILE_SIZES
-    from .parquet.sources import reading
 
     if (file is None) != (column is None):
         raise CliError("--file and --column go together")
@@ -266,7 +266,7 @@ def autotune(
     if not set(sizes) <= set(TILE_SIZES):
         raise CliError(f"--tile-size must be one of {TILE_SIZES}")
     engine = _engine("gpu")
-    from .device.memory import free_memory, gpu_model
+    from ..device.memory import free_memory, gpu_model
 
     gpu = gpu_model()
     entry = work.path(gpu)
@@ -320,7 +320,7 @@ def autotune(
 
 
 def _engine(choice: str) -> Any:
-    from .engine import DeviceChoice, find_engine
+    from ..engine import DeviceChoice, find_engine
 
     if choice not in get_args(DeviceChoice):
         raise CliError(f"--device must be auto, gpu or cpu, not {choice!r}")
@@ -382,7 +382,7 @@ def _csv_options(
     files: Sequence[Path], text: Sequence[str], all_text: bool, delimiter: str | None, encoding: str
 ) -> Any:
     """What the options say of CSV files, of which there has to be one then."""
-    from .cli_files import CsvOptions, kind_of
+    from .files import CsvOptions, kind_of
 
     given = {"--text": text, "--all-text": all_text, "--delimiter": delimiter, "--encoding": encoding != "utf-8"}
     kinds = [kind_of(file) for file in files]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from .files.disk import replacing
+from ..files.disk import replacing
 
 #: What a file is, by its suffix.
 KINDS = {

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from .codecs.fsst import TILE_SIZE as TILE_SIZE
-from .codecs.fsst.tuning import DEFAULT, Choices, load, save
-from .codecs.fsst.tuning import path as path
-from .engine import Engine
-from .parquet.sources import reading
+from ..codecs.fsst import TILE_SIZE as TILE_SIZE
+from ..codecs.fsst.tuning import DEFAULT, Choices, load, save
+from ..codecs.fsst.tuning import path as path
+from ..engine import Engine
+from ..parquet.sources import reading
 
 #: Timed calls of a candidate, rounds of the final comparison, candidates in it.
 _REPEAT, _ROUNDS, _FINALISTS = 3, 9, 3
@@ -99,7 +99,7 @@ def candidates(direction: str, tile_size: int, shared_per_block: int) -> list[Ch
             for share in (*shares, DEFAULT.decode_capacity)
         ]
     else:
-        from .codecs.fsst.launch import encode_shape
+        from ..codecs.fsst.launch import encode_shape
 
         most = encode_shape(tile_size, shared_per_block).threads // 32
         fewer = sorted({max(1, most * eighths // 8) for eighths in (2, 3, 4, 6, 7)} - {most})
@@ -112,7 +112,7 @@ def candidates(direction: str, tile_size: int, shared_per_block: int) -> list[Ch
 
 
 def _candidates_here(direction: str, tile_size: int) -> list[Choices]:
-    from .device.memory import device_attributes
+    from ..device.memory import device_attributes
 
     return candidates(direction, tile_size, device_attributes()["shared_per_block"])
 
@@ -139,7 +139,7 @@ def tune(series: Any, tile_size: int, *, step: Callable[[], None] = lambda: None
     RuntimeError
         The choices found would store other bytes or give back other rows: a bug.
     """
-    from .compressing import train
+    from ..compressing import train
 
     table = train(series)  # once: training is no launch choice
 
@@ -163,8 +163,8 @@ def _search(
     direction: str, call: Callable[[], Any], others: Sequence[Choices], step: Callable[[], None]
 ) -> tuple[Choices, float, float]:
     """The best choices, and milliseconds of the default and of them."""
-    from .codecs.fsst.cuda_kernels import trying
-    from .device.timing import median_span
+    from ..codecs.fsst.cuda_kernels import trying
+    from ..device.timing import median_span
 
     prefix = "fsst_decode" if direction == "decompress" else "fsst_"
 
@@ -187,7 +187,7 @@ def _search(
 
 
 def _check(series: Any, column: Any, compress: Callable[[], Any], chosen: Choices) -> None:
-    from .codecs.fsst.cuda_kernels import trying
+    from ..codecs.fsst.cuda_kernels import trying
 
     expected = column.to_host()
     with trying(chosen):

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .files.columns import outline
-from .files.storage import version_of
-from .frame import CompressedFrame, of_column
-from .loading import load, of_loaded
+from ..files.columns import outline
+from ..files.storage import version_of
+from ..frame import CompressedFrame, of_column
+from ..loading import load, of_loaded
 
 
 def facts_of(path: Path, symbols: bool = False, check: bool = False) -> dict[str, Any]:

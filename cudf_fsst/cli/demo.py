@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from .engine import Engine
-from .parquet.sources import reading
+from ..engine import Engine
+from ..parquet.sources import reading
 
 #: Columns the demo takes unless told otherwise: free text, few distinct values, names, random characters.
 COLUMNS = ("l_comment", "l_shipinstruct", "o_comment", "c_address", "p_name")
