@@ -284,19 +284,19 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         if isinstance(key, slice):
             raise TypeError(f"a CompressedFrame is indexed by labels of columns or a mask, not by {key!r}; see f.iloc")
         if type(key) is list and key and all(type(label) is str for label in key):  # certainly no mask
-            return self._of_places([self._place(label) for label in key])
+            return self._columns_at([self._place(label) for label in key])
         if isinstance(key, CompressedColumn):
             return self.filter(key)
         inner, _ = interop_cudf.unwrap_proxy(key)
         if interop_cudf.is_cudf(inner):
             if inner.dtype.kind == "b":
                 return self.filter(inner)
-            return self._of_places([self._place(label) for label in inner.to_pandas()])
+            return self._columns_at([self._place(label) for label in inner.to_pandas()])
         lists = (list, np.ndarray, pd.Index, pd.Series, pd.api.extensions.ExtensionArray)
         if isinstance(inner, lists) or hasattr(inner, "__cuda_array_interface__"):
             if selection.is_mask(inner) and pd.api.types.infer_dtype(self._labels) != "boolean":
                 return self.filter(inner)
-            return self._of_places([self._place(label) for label in inner])
+            return self._columns_at([self._place(label) for label in inner])
         place = self._place(key)  # whose label the key may only mean, as a text does a time
         return self._out(self._series_at(place))
 
@@ -309,7 +309,7 @@ class CompressedFrame(ArrowFrame, compute.Refused):
             with naming(partial(self._column_name, place)):
                 return backend.interop.series(_series(backend, some, column), label, index)
 
-    def _of_places(self, places: Sequence[int]) -> CompressedFrame:
+    def _columns_at(self, places: Sequence[int]) -> CompressedFrame:
         """A frame of some columns, which it shares.
 
         A few are kept, for short queries that ask for the same columns: 2 us instead of 31, most of it for the labels.
@@ -347,7 +347,7 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         if places.ndim == 0:
             found = self.column_at(int(places))
             return found[rows] if not isinstance(rows, slice) or rows != slice(None) else found.decompress()
-        part = self._of_places([int(place) for place in places])
+        part = self._columns_at([int(place) for place in places])
         return part._at(rows)
 
     def __bool__(self) -> bool:

@@ -213,7 +213,7 @@ class ArrowFrame(compute.Frames):
         plain = partition_cols is None and (levels or index is not True)
         on_gpu = self.device != "cpu" and len(self) > 0 and plain
         if on_gpu and batches.writes_on_gpu([*self._columns, *levels], compression):
-            labels = self._of_places([]).to_host()._index
+            labels = self._columns_at([]).to_host()._index
             dtypes = [dtype_of(content, HostBackend()) for content in self._columns]
             batches.write_parquet_on_gpu(
                 path, self._backend, self._columns, self._labels, dtypes, levels, labels, options

@@ -56,7 +56,7 @@ class Gpu:
         strings = self.upload(rows, **how)
         with self.memory.Lane(self.device.stream()) as lane:
             scope = self.find.ScopeRange(strings, 0, len(rows), sum(len(row or b"") for row in rows), limit, guess)
-            ((found,),) = self.waits.run(lane, self.find.number([scope], lane, room=room))
+            ((found,),) = self.waits.run(lane, self.find.number([scope], lane, scratch_nbytes=room))
             if found is None:
                 return None
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.JobTables()

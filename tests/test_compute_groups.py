@@ -14,7 +14,7 @@ import pytest
 
 from cudf_fsst import selection
 from cudf_fsst.compute import partials
-from cudf_fsst.compute.pieces import WantedColumn
+from cudf_fsst.compute.pieces import Aggregate
 from test_compute_drawn import outcome
 
 METHODS = "sum min max mean std var median count size nunique first last any all".split()
@@ -190,7 +190,7 @@ def test_aggregates_of_pieces_by_the_library(keys: list[str]) -> None:
     )
     f = df.fsst.compress()
     wanted = {"x": ["sum", "mean", "min", "max", "count"], "n": ["sum", "count", "max"]}
-    asked = [WantedColumn(list(df).index(label), how) for label, names in wanted.items() for how in names]
+    asked = [Aggregate(list(df).index(label), how) for label, names in wanted.items() for how in names]
     for options in ({}, {"dropna": False, "sort": False}):
         for pieces in ([(0, rows)], [(start, start + 1000) for start in range(0, rows, 1000)]):
             found = partials.aggregate(f, pieces, [list(df).index(key) for key in keys], asked, options)

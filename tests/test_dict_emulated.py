@@ -120,7 +120,7 @@ def test_characters_under_nulls(gpu: Gpu) -> None:
     mask = gpu.emulator.buffer(np.full(12, 0xFD, np.uint8))
     strings.validity, strings.null_count = mask.address, 12
     with gpu.memory.Lane() as lane, pytest.raises(CharactersUnderNulls):
-        gpu.waits.run(lane, gpu.find.number([gpu.find.ScopeRange(strings, 0, 90, 90, 9, 3)], lane, room=90))
+        gpu.waits.run(lane, gpu.find.number([gpu.find.ScopeRange(strings, 0, 90, 90, 9, 3)], lane, scratch_nbytes=90))
 
 
 def code_array(rng: np.random.Generator, count: int, values: int, itemsize: int) -> Any:

@@ -170,8 +170,8 @@ class JobTables:
             grid = len(some) * per_column
             self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
 
-    def launch(self, lane: Lane, room: int = 0) -> None:
-        """Upload and launch; `room`: address where there is room for what is read, 0: it is allocated."""
+    def launch(self, lane: Lane, address: int = 0) -> None:
+        """Upload and launch; `address`: where the uploaded bytes go, 0: they are allocated."""
         if not self._launches:
             return
         words = array("Q", self._words)
@@ -180,8 +180,8 @@ class JobTables:
             if id(one) not in places:
                 places[id(one)] = nbytes, one
                 nbytes += align(one.nbytes, 8)
-        buffer = None if room else lane.allocate(nbytes)
-        begin = room if buffer is None else int(buffer.ptr)
+        buffer = None if address else lane.allocate(nbytes)
+        begin = address if buffer is None else int(buffer.ptr)
         if places:
             for field, one in self._addresses:
                 words[field] = begin + places[id(one)][0]

@@ -54,9 +54,9 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
         Sizes do not fit together, or the offsets of lists that a range begins or ends with.
     """
     reader = _ColumnsReader(lane)
-    made = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
+    columns = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
     reader.run()
-    return made
+    return columns
 
 
 def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
@@ -70,7 +70,7 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
     if len(nodes) == 1 and nodes[0].segments and not nodes[0].coded:  # decompressed segment by segment
         strings = text_read.receive(nodes[0].segments, stream=lane.given)
         return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
-    made: list[ColumnBuffers] = []
+    columns: list[ColumnBuffers] = []
     with Inbox(lane) as inbox:
         # Memory is taken before there is any work that the copies would have to wait for.
         parts = iter(inbox.receive_parts(_parts(nodes)))
@@ -78,25 +78,25 @@ def receive(nodes: Sequence[Node], *, lane: Lane) -> list[ColumnBuffers]:
         arriving: deque[tuple[list[Node], Any]] = deque()
         while coming or arriving:
             while coming and len(arriving) <= _AHEAD:
-                targets, some, nbytes = [], [], 0
+                targets, sources, nbytes = [], [], 0
                 while coming and nbytes < _BATCH_NBYTES:
                     target, node = coming.popleft()
                     targets.append(target)
-                    some.append(node)
+                    sources.append(node)
                     nbytes += sum(part.nbytes for part in node.parts)
-                arriving.append((targets, inbox.fill(_parts(targets), _parts(some))))
+                arriving.append((targets, inbox.fill(_parts(targets), _parts(sources))))
                 del targets, target
             targets, event = arriving.popleft()
             lane.stream.wait_event(event)
-            made += read(targets, lane=lane)
+            columns += read(targets, lane=lane)
             del targets
-    return made
+    return columns
 
 
 def _copied(node: Node, parts: Iterator[Any]) -> Node:
-    """A node of parts that are on their way to the GPU; what is found out about reading it, the node keeps."""
-    made = node.with_parts(parts)
-    pairs: list[tuple[Any, Any]] = [(made, node)]
+    """A copy of a node in host memory, of parts that are being copied to the GPU; both share what is cached of it."""
+    copied = node.with_parts(parts)
+    pairs: list[tuple[Any, Any]] = [(copied, node)]
     while pairs:
         copy, source = pairs.pop()
         if isinstance(source, Node):
@@ -105,7 +105,7 @@ def _copied(node: Node, parts: Iterator[Any]) -> Node:
             if source.coded:
                 pairs += zip(copy.runs, source.runs, strict=True)
         pairs += zip(copy.children, source.children, strict=True)
-    return made
+    return copied
 
 
 def _parts(nodes: Sequence[Node]) -> list[Any]:
@@ -130,9 +130,9 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, order: int = 0) -> lis
     many = rows.size >= _MANY_ROWS
     reader = _ColumnsReader(lane, scratch_limit(sum(node.uncompressed_nbytes for node in nodes)) if many else 0)
     chosen = _Chosen(rows, reader.address(rows, nodes), int(rows.size), order)
-    made = [reader.ask(node, chosen) for node in nodes]
+    columns = [reader.ask(node, chosen) for node in nodes]
     reader.run()
-    return made
+    return columns
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Range:
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Row numbers: what keeps them alive, their address, how many there are, and their order (`chosen.Ordered`)."""
+    """Row numbers in GPU memory: their owner, address, count, and order (`chosen.Ordered`)."""
 
     owner: Any = field(repr=False)
     address: int
@@ -157,11 +157,11 @@ class _Chosen:
 
 @dataclass(frozen=True, eq=False)
 class _List:
-    """A list column whose offsets are on their way: of a range two of them, of rows all."""
+    """A list column whose offsets are being read: of a range the first and the last, of chosen rows two of each."""
 
-    made: ColumnBuffers
+    column: ColumnBuffers
     node: Node
-    wanted: _Range | _Chosen
+    rows_read: _Range | _Chosen
     begins: int
     ends: int
     owner: Any
@@ -169,7 +169,7 @@ class _List:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What `_ColumnsReader` asks of a node: which buffers it has."""
+    """Which buffers a node has, and bytes of a value."""
 
     nulls: bool
     strings: bool
@@ -194,11 +194,11 @@ def _shape(node: Node) -> _Shape:
 class _ColumnsReader:
     """Columns that are read together, with their children: level by level, as the offsets of lists allow.
 
-    `room`: bytes that taking rows may need beside the result, if that is known.
+    `scratch_nbytes`: memory that taking rows may need beside the result, 0: nobody has found out.
     """
 
-    def __init__(self, lane: Lane, room: int = 0) -> None:
-        self._lane, self._room = lane, room
+    def __init__(self, lane: Lane, scratch_nbytes: int = 0) -> None:
+        self._lane, self._scratch_nbytes = lane, scratch_nbytes
         self._jobs: list[fixed.ReadRequest] = []
         self._taken: dict[RowNumbers, list[fixed.ReadRequest]] = {}
         self._strings: list[tuple[ColumnBuffers, Node, _Range | _Chosen]] = []
@@ -214,52 +214,52 @@ class _ColumnsReader:
         if all(is_strings(node.type) for node in nodes):
             return 0
         contiguous = np.ascontiguousarray(rows)
-        there = self._lane.allocate(contiguous.nbytes)
-        self._lane.upload(there.ptr, contiguous)
-        self._keep.append(there)
-        return int(there.ptr)
+        uploaded = self._lane.allocate(contiguous.nbytes)
+        self._lane.upload(uploaded.ptr, contiguous)
+        self._keep.append(uploaded)
+        return int(uploaded.ptr)
 
-    def ask(self, node: Node, wanted: _Range | _Chosen) -> ColumnBuffers:
-        """Buffers that `run` fills in."""
-        lane, rows, shape = self._lane, wanted.rows, _shape(node)
-        made = ColumnBuffers(node.type, rows, rows if shape.nulls else 0)
-        whole = isinstance(wanted, _Range) and rows == node.rows
+    def ask(self, node: Node, rows_read: _Range | _Chosen) -> ColumnBuffers:
+        """Buffers of rows of a column, and of its children: allocated, and filled in by `run`."""
+        lane, rows, shape = self._lane, rows_read.rows, _shape(node)
+        column = ColumnBuffers(node.type, rows, rows if shape.nulls else 0)
+        whole = isinstance(rows_read, _Range) and rows == node.rows
         if shape.strings:
-            self._strings.append((made, node, wanted))
-        validity = self._validity(made, node, wanted, whole) if node.validity and rows else None
+            self._strings.append((column, node, rows_read))
+        validity = self._validity(column, node, rows_read, whole) if node.validity and rows else None
         values = None
         if node.values and (rows or shape.offsets):
-            made.itemsize = shape.itemsize
+            column.itemsize = shape.itemsize
             values = lane.allocate((rows + shape.offsets) * shape.itemsize)
-            made.values = values.ptr
+            column.values = values.ptr
             if shape.offsets:
-                self._offsets(made, node, wanted, whole)
-            elif isinstance(wanted, _Range):
-                self._jobs.append(fixed.ReadRequest(node.values, values.ptr, wanted.start, wanted.stop))
+                self._offsets(column, node, rows_read, whole)
+            elif isinstance(rows_read, _Range):
+                self._jobs.append(fixed.ReadRequest(node.values, values.ptr, rows_read.start, rows_read.stop))
             else:
                 self._take(
-                    RowNumbers(wanted.address, rows, 0, wanted.order), fixed.ReadRequest(node.values, values.ptr)
+                    RowNumbers(rows_read.address, rows, 0, rows_read.order), fixed.ReadRequest(node.values, values.ptr)
                 )
-        made.owners = validity, values
+        column.owners = validity, values
         if not node.children or shape.strings:
             pass
         elif shape.dictionary:
-            made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
+            column.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
         elif not shape.offsets:
-            made.children = tuple(self.ask(child, wanted) for child in node.children)
+            column.children = tuple(self.ask(child, rows_read) for child in node.children)
         elif not node.values:  # without rows
-            made.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)
-        return made
+            column.children = tuple(self.ask(child, _Range(0, 0)) for child in node.children)
+        return column
 
     def _take(self, rows: RowNumbers, job: fixed.ReadRequest) -> None:
         self._taken.setdefault(rows, []).append(job)
 
-    def _validity(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> Any:
+    def _validity(self, column: ColumnBuffers, node: Node, rows_read: _Range | _Chosen, whole: bool) -> Any:
         # cuDF's masks are padded to 64 bytes.
-        validity = self._lane.allocate(-(-wanted.rows // 512) * 64)
-        made.validity = validity.ptr
+        validity = self._lane.allocate(-(-rows_read.rows // 512) * 64)
+        column.validity = validity.ptr
         if whole:
-            made.null_count = node.null_count
+            column.null_count = node.null_count
             self._lane.zero(validity.ptr + validity.size - 64, 64)
             self._jobs.append(fixed.ReadRequest((node.validity,), validity.ptr))
             return validity
@@ -267,30 +267,30 @@ class _ColumnsReader:
         if place == 0:
             self._counters.append(self._lane.allocate(8 * _COUNTERS))
             self._lane.zero(self._counters[-1].ptr, 8 * _COUNTERS)
-        self._counted.append(made)
-        if isinstance(wanted, _Range):
-            rows = RowNumbers(0, wanted.rows, wanted.start, 1)
+        self._counted.append(column)
+        if isinstance(rows_read, _Range):
+            rows = RowNumbers(0, rows_read.rows, rows_read.start, 1)
         else:
-            rows = RowNumbers(wanted.address, wanted.rows, 0, wanted.order)
+            rows = RowNumbers(rows_read.address, rows_read.rows, 0, rows_read.order)
         self._take(rows, fixed.ReadRequest((node.validity,), validity.ptr, nulls=self._counters[-1].ptr + 8 * place))
         return validity
 
-    def _offsets(self, made: ColumnBuffers, node: Node, wanted: _Range | _Chosen, whole: bool) -> None:
-        itemsize = made.itemsize
-        if isinstance(wanted, _Range):
-            self._jobs.append(fixed.ReadRequest(node.values, made.values, wanted.start, wanted.stop + 1))
+    def _offsets(self, column: ColumnBuffers, node: Node, rows_read: _Range | _Chosen, whole: bool) -> None:
+        itemsize = column.itemsize
+        if isinstance(rows_read, _Range):
+            self._jobs.append(fixed.ReadRequest(node.values, column.values, rows_read.start, rows_read.stop + 1))
             if whole:
-                made.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
+                column.children = tuple(self.ask(child, _Range(0, child.rows)) for child in node.children)
             else:
-                end = made.values + wanted.rows * itemsize
-                self._lists.append(_List(made, node, wanted, made.values, end, None))
+                end = column.values + rows_read.rows * itemsize
+                self._lists.append(_List(column, node, rows_read, column.values, end, None))
             return
-        room = self._lane.allocate(2 * max(wanted.rows, 1) * itemsize)
-        ends = room.ptr + wanted.rows * itemsize
-        for shift, address in enumerate((room.ptr, ends)):
-            rows = RowNumbers(wanted.address, wanted.rows, shift, wanted.order)
+        bounds = self._lane.allocate(2 * max(rows_read.rows, 1) * itemsize)
+        ends = bounds.ptr + rows_read.rows * itemsize
+        for shift, address in enumerate((bounds.ptr, ends)):
+            rows = RowNumbers(rows_read.address, rows_read.rows, shift, rows_read.order)
             self._take(rows, fixed.ReadRequest(node.values, address))
-        self._lists.append(_List(made, node, wanted, room.ptr, ends, room))
+        self._lists.append(_List(column, node, rows_read, bounds.ptr, ends, bounds))
 
     def run(self) -> None:
         """Start to fill in everything that was asked for."""
@@ -301,8 +301,8 @@ class _ColumnsReader:
             fixed.decompress(jobs, lane=lane)
             # Rows of strings first: they are waited for, and values that are taken are not.
             self._read_strings(strings)
-            for rows, some in taken.items():
-                fixed.take(some, rows, lane=lane, room=self._room)
+            for rows, requests in taken.items():
+                fixed.take(requests, rows, lane=lane, scratch_nbytes=self._scratch_nbytes)
             self._descend(lists)
         if not self._counted:
             return
@@ -310,36 +310,40 @@ class _ColumnsReader:
         for i, counters in enumerate(self._counters):
             lane.download(counts[i * _COUNTERS : (i + 1) * _COUNTERS], counters.ptr)
         lane.synchronize()
-        for made, count in zip(self._counted, counts.tolist(), strict=False):
-            made.null_count = count
+        for column, count in zip(self._counted, counts.tolist(), strict=False):
+            column.null_count = count
             if count == 0:
-                made.validity, made.owners = None, (None, made.owners[1])
+                column.validity, column.owners = None, (None, column.owners[1])
 
-    def _read_strings(self, asked: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
-        """Fill in strings; columns of which the same rows are asked for are read in one call."""
+    def _read_strings(self, requests: Sequence[tuple[ColumnBuffers, Node, _Range | _Chosen]]) -> None:
+        """Fill in columns of strings: one call for all columns with the same rows."""
         alike: dict[_Range | _Chosen, list[tuple[ColumnBuffers, Node]]] = {}
-        for made, node, wanted in asked:
+        for column, node, rows_read in requests:
             # Whole columns are read without a wait, and columns of no rows have no segments.
-            key = _Range(0, -1) if isinstance(wanted, _Range) and wanted.rows == node.rows else wanted
-            alike.setdefault(key, []).append((made, node))
-        for wanted, some in alike.items():
+            key = _Range(0, -1) if isinstance(rows_read, _Range) and rows_read.rows == node.rows else rows_read
+            alike.setdefault(key, []).append((column, node))
+        for rows_read, same_rows in alike.items():
             for coded in (True, False):  # the GPU has less to do for codes before it can be waited for
-                own = [(made, node) for made, node in some if node.coded == coded]
-                found = self._read_alike([node for _, node in own], wanted, coded)
-                for (made, _), strings in zip(own, found, strict=True):
-                    made.strings, made.null_count = strings, strings.null_count
+                group = [(column, node) for column, node in same_rows if node.coded == coded]
+                read = self._read_alike([node for _, node in group], rows_read, coded)
+                for (column, _), strings in zip(group, read, strict=True):
+                    column.strings, column.null_count = strings, strings.null_count
 
-    def _read_alike(self, nodes: Sequence[Node], wanted: _Range | _Chosen, coded: bool) -> list[DeviceStrings]:
-        """Columns of strings of which the same rows are wanted; `coded`: all have dictionaries, or none has."""
+    def _read_alike(self, nodes: Sequence[Node], rows_read: _Range | _Chosen, coded: bool) -> list[DeviceStrings]:
+        """The same rows of columns of strings; `coded`: all columns have dictionaries, or none has."""
         lane = self._lane
         if not nodes:
             return []
         segments = [node.segments for node in nodes]
-        if isinstance(wanted, _Chosen):
+        if isinstance(rows_read, _Chosen):
             if coded:
-                return device_strings.take(nodes, wanted.owner, lane=lane, room=self._room, order=wanted.order)
-            return cuda_gather.take(segments, wanted.owner, lane=lane, room=self._room, order=wanted.order)
-        start, stop = (0, None) if wanted.stop < 0 else (wanted.start, wanted.stop)
+                return device_strings.take(
+                    nodes, rows_read.owner, lane=lane, scratch_nbytes=self._scratch_nbytes, order=rows_read.order
+                )
+            return cuda_gather.take(
+                segments, rows_read.owner, lane=lane, scratch_nbytes=self._scratch_nbytes, order=rows_read.order
+            )
+        start, stop = (0, None) if rows_read.stop < 0 else (rows_read.start, rows_read.stop)
         if coded:
             return device_strings.read(nodes, lane=lane, start=start, stop=stop)
         return text_read.read(segments, lane=lane, start=start, stop=stop)
@@ -349,51 +353,51 @@ class _ColumnsReader:
         lane = self._lane
         if not lists:
             return
-        ranges = [one for one in lists if isinstance(one.wanted, _Range)]
-        edges = [pinned(2, f"<u{one.made.itemsize}") for one in ranges]
-        for one, edge in zip(ranges, edges, strict=True):
-            lane.download(edge[:1], one.begins)
-            lane.download(edge[1:], one.ends)
-        chosen = [one for one in lists if isinstance(one.wanted, _Chosen)]
-        summed = [self._sum_up(one) for one in chosen]
+        ranges = [pending for pending in lists if isinstance(pending.rows_read, _Range)]
+        edges = [pinned(2, f"<u{pending.column.itemsize}") for pending in ranges]
+        for pending, edge in zip(ranges, edges, strict=True):
+            lane.download(edge[:1], pending.begins)
+            lane.download(edge[1:], pending.ends)
+        chosen = [pending for pending in lists if isinstance(pending.rows_read, _Chosen)]
+        summed = [self._sum_up(pending) for pending in chosen]
         lane.synchronize()
-        for one, edge in zip(ranges, edges, strict=True):
-            (child,) = one.node.children
+        for pending, edge in zip(ranges, edges, strict=True):
+            (child,) = pending.node.children
             first, last = edge.tolist()
             if not first <= last <= child.rows:
                 raise ValueError(f"damaged offsets: a list of values {first} to {last} of {child.rows}")
             if first:
                 kernel = get_kernel("values", "rebase_offsets", DEFINES)
-                count = one.wanted.rows + 1
-                arguments = _u64(one.made.values), _u32(one.made.itemsize), _u64(count), _u64(first)
+                count = pending.rows_read.rows + 1
+                arguments = _u64(pending.column.values), _u32(pending.column.itemsize), _u64(count), _u64(first)
                 lane.launch(kernel, blocks(count, _THREADS), _THREADS, arguments)
-            one.made.children = (self.ask(child, _Range(first, last)),)
-        for one, (first, ends, total) in zip(chosen, summed, strict=True):
-            (child,) = one.node.children
-            order = one.wanted.order if isinstance(one.wanted, _Chosen) else 1
-            count, [values] = one.wanted.rows, total.tolist()
-            if values > _OFFSETS_LIMIT and one.made.itemsize == 4:
+            pending.column.children = (self.ask(child, _Range(first, last)),)
+        for pending, (first, ends, total) in zip(chosen, summed, strict=True):
+            (child,) = pending.node.children
+            order = pending.rows_read.order if isinstance(pending.rows_read, _Chosen) else 1
+            count, [values] = pending.rows_read.rows, total.tolist()
+            if values > _OFFSETS_LIMIT and pending.column.itemsize == 4:
                 raise ValueError(f"these lists have {values} values, more than the {_OFFSETS_LIMIT} of one column")
             kernel = get_kernel("values", "list_offsets", DEFINES)
-            arguments = _u64(ends.data.ptr), _u32(one.made.itemsize), _u64(count), _u64(one.made.values)
+            arguments = _u64(ends.data.ptr), _u32(pending.column.itemsize), _u64(count), _u64(pending.column.values)
             lane.launch(kernel, blocks(count + 1, _THREADS), _THREADS, arguments)
             rows = lane.allocate(8 * values)
             sources = _u64(first.ptr), _u64(ends.data.ptr), _u64(count), _u64(values), _u64(rows.ptr)
             lane.launch(get_kernel("values", "list_rows", DEFINES), blocks(values, _THREADS), _THREADS, sources)
             with lane.stream:
-                wanted = _Chosen(cupy.asarray(DeviceInts(rows, 0, 8 * values)), rows.ptr, values, max(order, 0))
+                value_rows = _Chosen(cupy.asarray(DeviceInts(rows, 0, 8 * values)), rows.ptr, values, max(order, 0))
             self._keep.append(rows)
-            one.made.children = (self.ask(child, wanted),)
+            pending.column.children = (self.ask(child, value_rows),)
 
-    def _sum_up(self, one: _List) -> tuple[Any, Any, Any]:
-        """Where chosen lists begin, where they will end, and the number of their values, which arrives with a wait."""
-        lane, count = self._lane, one.wanted.rows
+    def _sum_up(self, pending: _List) -> tuple[Any, Any, Any]:
+        """Of chosen lists: where each begins, where each ends in the result, and all their values, after a wait."""
+        lane, count = self._lane, pending.rows_read.rows
         total = pinned(1, np.uint64)
         total[0] = 0
         first, lengths = lane.allocate(8 * count), lane.allocate(8 * count)
-        (child,) = one.node.children
+        (child,) = pending.node.children
         arguments = (
-            *(_u64(one.begins), _u64(one.ends), _u32(one.made.itemsize), _u64(count), _u64(child.rows)),
+            *(_u64(pending.begins), _u64(pending.ends), _u32(pending.column.itemsize), _u64(count), _u64(child.rows)),
             *(_u64(first.ptr), _u64(lengths.ptr)),
         )
         lane.launch(get_kernel("values", "list_lengths", DEFINES), blocks(count, _THREADS), _THREADS, arguments)

@@ -231,7 +231,9 @@ def _null_segment(lane: Lane) -> Segment:
     return Segment(segment.layout, 1, segment.table, meta, codes, 0)
 
 
-def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: int = 0) -> list[DeviceStrings]:
+def take(
+    nodes: Sequence[Node], rows: Any, *, lane: Lane, scratch_nbytes: int = 0, order: int = 0
+) -> list[DeviceStrings]:
     """Rows of strings that have dictionaries by number, as `cudf_fsst.codecs.text.cuda_gather.take`."""
     if rows.size == 0:
         return cuda_take.take([()] * len(nodes), rows, lane=lane)
@@ -242,24 +244,24 @@ def take(nodes: Sequence[Node], rows: Any, *, lane: Lane, room: int = 0, order: 
     spelled: list[tuple[int, DictPart]] = []
     for place, node in enumerate(nodes):
         part, *others = node.runs
-        if others or isinstance(part, Node) or not _reads_all(part, count, room):
-            found[place] = _take(node, chosen, lane, room)
+        if others or isinstance(part, Node) or not _reads_all(part, count, scratch_nbytes):
+            found[place] = _take(node, chosen, lane, scratch_nbytes)
         elif is_packed(part):
             spelled.append((place, part))
         else:
-            found[place] = taken.gathered(part, chosen, lane, room)
-    found.update(taken.spelled(spelled, chosen, lane, room))
+            found[place] = taken.gathered(part, chosen, lane, scratch_nbytes)
+    found.update(taken.spelled(spelled, chosen, lane, scratch_nbytes))
     return [found[place] for place in range(len(nodes))]
 
 
-def _reads_all(part: DictPart, count: int, room: int) -> bool:
+def _reads_all(part: DictPart, count: int, scratch_nbytes: int) -> bool:
     """Whether to decode all values, to take so many rows; a few short ones are decoded already, or will be once."""
     values = part.values.segments
     kept = count > text_launch.TAKE_ROWS and may_be_few(part)
-    return bool(values) and (kept or cuda_gather.reads_all(values, count, room))
+    return bool(values) and (kept or cuda_gather.reads_all(values, count, scratch_nbytes))
 
 
-def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
+def _take(node: Node, rows: RowNumbers, lane: Lane, scratch_nbytes: int) -> DeviceStrings:
     keep: list[Any] = []
     address, count = rows.address, rows.count
     joined = _joined(node)
@@ -270,7 +272,7 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
         if isinstance(run, DictPart):
             itemsize, values = run.itemsize, run.values.rows
             codes, mask, _ = taken.codes_of(
-                run, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, room
+                run, RowNumbers(address, count, -base % 2**64, rows.order), keep, lane, scratch_nbytes
             )
         words += ScopeRows(base, run.rows, first, codes, itemsize, values, mask)
         base += run.rows
@@ -282,7 +284,7 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
         numbers = cupy.asarray(DeviceInts(out, 0, 8 * count))
     del keep  # what has become of the codes is in `out`
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
-    (found,) = cuda_gather.take([segments], numbers, lane=lane, room=room)
+    (found,) = cuda_gather.take([segments], numbers, lane=lane, scratch_nbytes=scratch_nbytes)
     return found
 
 

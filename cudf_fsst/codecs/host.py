@@ -32,7 +32,7 @@ _COMPARED_ROWS = 1 << 17
 
 def compress(columns: Sequence[ColumnTask]) -> list[Node]:
     """Compress columns."""
-    return [HostCompressor(one.codec, one.options, one.what).node(one.column) for one in columns]
+    return [HostCompressor(task.codec, task.options, task.what).node(task.column) for task in columns]
 
 
 def read(nodes: Sequence[Node], start: int = 0, stop: int | None = None) -> list[ColumnBuffers]:
@@ -84,37 +84,37 @@ def take(nodes: Sequence[Node], rows: Selected) -> list[ColumnBuffers]:
     """
     if not nodes:
         return []
-    wanted = rows if isinstance(rows, range) else chosen(rows, nodes[0].rows)
-    if isinstance(wanted, Chosen) and wanted.a_range:
-        return read(nodes, wanted.lowest, wanted.highest + 1)
-    room = fixed.ROOM_NBYTES
-    if _count(wanted) >= _MANY_ROWS:
-        room = max(room, sum(node.uncompressed_nbytes for node in nodes) // _ROOM_DIVISOR)
-    return [_rows(node, wanted, room) for node in nodes]
+    selected = rows if isinstance(rows, range) else chosen(rows, nodes[0].rows)
+    if isinstance(selected, Chosen) and selected.a_range:
+        return read(nodes, selected.lowest, selected.highest + 1)
+    scratch_nbytes = fixed.ROOM_NBYTES
+    if _count(selected) >= _MANY_ROWS:
+        scratch_nbytes = max(scratch_nbytes, sum(node.uncompressed_nbytes for node in nodes) // _ROOM_DIVISOR)
+    return [_rows(node, selected, scratch_nbytes) for node in nodes]
 
 
 def validity(node: Node) -> ColumnBuffers:
     """Which rows of a column are null, without its values, which are not read."""
-    found = ColumnBuffers(node.type, node.rows)
+    column = ColumnBuffers(node.type, node.rows)
     if not node.null_count:
-        return found
+        return column
     if is_strings(node.type):
-        found.validity, found.null_count = strings.validity(node)
+        column.validity, column.null_count = strings.validity(node)
     else:
         bits = fixed.read(node.validity, 1, 0, -(-node.rows // 8), edges=node.validity_edges)
-        _set_validity(found, rebased(bits, 0, node.rows))
-    return found
+        _set_validity(column, rebased(bits, 0, node.rows))
+    return column
 
 
 def compare(node: Node, span: Span) -> npt.NDArray[np.bool_]:
     """Whether each row of a column of numbers lies in a range; of null rows any."""
-    found = np.empty(node.rows, np.bool_)
+    answers = np.empty(node.rows, np.bool_)
     for start in range(0, node.rows, _COMPARED_ROWS):
         stop = min(start + _COMPARED_ROWS, node.rows)
         (parts,), (edges,) = node.values, node.values_edges
         values = fixed.read(parts, parts[0].itemsize, start, stop, edges=edges)
-        found[start:stop] = span.of(values.view(f"u{values.itemsize}"))
-    return found
+        answers[start:stop] = span.of(values.view(f"u{values.itemsize}"))
+    return answers
 
 
 class HostCompressor:
@@ -162,8 +162,8 @@ class HostCompressor:
         if self.codec in string_names() and not nested:
             raise ValueError(f"codec {self.codec!r} takes strings, not {column.type}")
         floats = pa.types.is_floating(column.type)
-        own = None if nested else self.codec
-        return {"floats": floats, "signed": is_signed(column.type), "codec": own, "what": self.what}
+        codec = None if nested else self.codec
+        return {"floats": floats, "signed": is_signed(column.type), "codec": codec, "what": self.what}
 
     def compress_strings(self, column: ColumnBuffers) -> Node:
         if self.codec not in (None, *string_names()):
@@ -196,13 +196,13 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
         return _of_strings(kind, strings.read(node, start, stop))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
-    found = ColumnBuffers(kind, rows)
+    column = ColumnBuffers(kind, rows)
     if node.validity:
         bits = fixed.read(node.validity, 1, start // 8, -(-stop // 8), edges=node.validity_edges)
-        _set_validity(found, rebased(bits, start % 8, rows))
+        _set_validity(column, rebased(bits, start % 8, rows))
     end = stop + has_offsets(kind)
     _set_values(
-        found,
+        column,
         [
             fixed.read(parts, parts[0].itemsize, start, end, edges=edges)
             for parts, edges in zip(node.values, node.values_edges, strict=True)
@@ -213,47 +213,47 @@ def _range(node: Node, start: int, stop: int) -> ColumnBuffers:
     if pa.types.is_dictionary(kind):
         first, last = 0, node.children[0].rows
     elif has_offsets(kind) and node.values:
-        first, last = int(found.values[0]), int(found.values[-1])
-        found.values -= found.values[0]
-    found.children = tuple(_range(child, first, last) for child in node.children)
-    return found
+        first, last = int(column.values[0]), int(column.values[-1])
+        column.values -= column.values[0]
+    column.children = tuple(_range(child, first, last) for child in node.children)
+    return column
 
 
 def _count(rows: Selected) -> int:
     return len(row_array(rows)) if isinstance(rows, Chosen) else len(rows)
 
 
-def _rows(node: Node, wanted: Selected, room: int) -> ColumnBuffers:
-    kind, count = node.type, _count(wanted)
+def _rows(node: Node, selected: Selected, scratch_nbytes: int) -> ColumnBuffers:
+    kind, count = node.type, _count(selected)
     if is_strings(kind):
-        return _of_strings(kind, strings.take(node, wanted, room=room))
+        return _of_strings(kind, strings.take(node, selected, scratch_nbytes=scratch_nbytes))
     if pa.types.is_null(kind):
         return ColumnBuffers(kind, count, count)
     if count == 0:  # of a list, one offset all the same
         return _range(node, 0, 0)
-    found = ColumnBuffers(kind, count)
+    column = ColumnBuffers(kind, count)
     if node.validity:
-        _set_validity(found, fixed.take_bits(node.validity, wanted, edges=node.validity_edges))
+        _set_validity(column, fixed.take_bits(node.validity, selected, edges=node.validity_edges))
     if pa.types.is_dictionary(kind):
-        found.children = (_range(node.children[0], 0, node.children[0].rows),)
-    values = wanted
+        column.children = (_range(node.children[0], 0, node.children[0].rows),)
+    values = selected
     if has_offsets(kind):
-        values = np.repeat(row_array(wanted), 2)
+        values = np.repeat(row_array(selected), 2)
         values[1::2] += 1
     _set_values(
-        found,
+        column,
         [
-            fixed.take(parts, parts[0].itemsize, values, edges=edges, room=room)
+            fixed.take(parts, parts[0].itemsize, values, edges=edges, scratch_nbytes=scratch_nbytes)
             for parts, edges in zip(node.values, node.values_edges, strict=True)
         ],
     )
     if has_offsets(kind):
-        found.values, wanted = _lists(kind, found.values[::2], found.values[1::2])
+        column.values, selected = _lists(kind, column.values[::2], column.values[1::2])
     if (size := list_size(kind)) is not None:
-        wanted = (row_array(wanted)[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
-    if not found.children:
-        found.children = tuple(_rows(child, wanted, room) for child in node.children)
-    return found
+        selected = (row_array(selected)[:, np.newaxis] * size + np.arange(size, dtype=np.int64)).ravel()
+    if not column.children:
+        column.children = tuple(_rows(child, selected, scratch_nbytes) for child in node.children)
+    return column
 
 
 def _of_strings(kind: Any, strings: HostStrings) -> ColumnBuffers:

@@ -135,10 +135,10 @@ def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
     return bitmap, node.rows - int(np.bitwise_count(bitmap).sum(dtype=np.int64))
 
 
-def take(node: Node, rows: Selected, *, room: int = ROOM_NBYTES) -> HostStrings:
+def take(node: Node, rows: Selected, *, scratch_nbytes: int = ROOM_NBYTES) -> HostStrings:
     """Rows of strings, in any order, repeated or not, each of which is there."""
     if len(node.runs) == 1:
-        return _taken(node.runs[0], rows, room)
+        return _taken(node.runs[0], rows, scratch_nbytes)
     rows = row_array(rows)
     if not rows.size:
         return read(node, 0, 0)
@@ -148,7 +148,7 @@ def take(node: Node, rows: Selected, *, room: int = ROOM_NBYTES) -> HostStrings:
         places = np.argsort(rows, kind="stable")
         order = rows[places]
     found = [
-        _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), room)
+        _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), scratch_nbytes)
         for number, first, last in shares_of(order, node.run_edges)
     ]
     made = found[0] if len(found) == 1 else joined(list(map(DecodedRows, found)))
@@ -159,10 +159,10 @@ def take(node: Node, rows: Selected, *, room: int = ROOM_NBYTES) -> HostStrings:
     return text.gather(made, back)
 
 
-def _taken(run: Node | DictPart, wanted: Selected, room: int) -> HostStrings:
+def _taken(run: Node | DictPart, rows: Selected, scratch_nbytes: int) -> HostStrings:
     if isinstance(run, DictPart):
-        return dictionary.take(run, wanted, room=room)
-    return text.take(run.segments, wanted, edges=run.segment_edges, room=room)
+        return dictionary.take(run, rows, scratch_nbytes=scratch_nbytes)
+    return text.take(run.segments, rows, edges=run.segment_edges, scratch_nbytes=scratch_nbytes)
 
 
 def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]:

@@ -33,7 +33,7 @@ def take(
     first = int(units.min())
     touched = np.zeros(int(units.max()) - first + 1, np.bool_)
     touched[units - first] = True
-    room = np.empty(np.count_nonzero(touched) * unit, out.dtype)
-    decode(np.flatnonzero(touched) + first, room)
+    unit_values = np.empty(np.count_nonzero(touched) * unit, out.dtype)
+    decode(np.flatnonzero(touched) + first, unit_values)
     slots = np.cumsum(touched) - 1
-    np.take(room, (slots[units - first] - units) * unit + rows, out=out, mode="clip")  # the others make a copy
+    np.take(unit_values, (slots[units - first] - units) * unit + rows, out=out, mode="clip")  # the others make a copy

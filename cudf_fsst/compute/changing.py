@@ -43,7 +43,7 @@ class Changing(Rows):
     ) -> _F:
         raise NotImplementedError
 
-    def _of_places(self: _F, places: Sequence[int]) -> _F:
+    def _columns_at(self: _F, places: Sequence[int]) -> _F:
         """A frame of some columns."""
         raise NotImplementedError
 
@@ -106,7 +106,7 @@ class Changing(Rows):
                 if label in made._labels and not made._labels.is_unique:
                     made = made._of_frame(made._range(0, None).assign(**{label: value}))
                     continue
-                bare = (made if not len(made) else made._of_places([]))._range(0, None)
+                bare = (made if not len(made) else made._columns_at([]))._range(0, None)
                 bare[label] = value
                 if len(bare) != len(made):  # one without rows takes those of the value
                     made = made._of_frame(bare)
@@ -196,7 +196,7 @@ class Changing(Rows):
         named = [key for key in some if isinstance(key, Hashable) and key in self._labels]
         places = list(dict.fromkeys(int(self._labels.get_loc(key)) for key in named))
         with self._backend.current():
-            part = self._of_places(places)._range(0, None)
+            part = self._columns_at(places)._range(0, None)
             index = indexes.compress(part.set_index(keys, drop=drop, append=append, **options).index, self._backend)
         left = [place for place in range(len(self._columns)) if not (drop and place in places)]
         columns = [self._columns[place] for place in left]
@@ -221,7 +221,7 @@ class Changing(Rows):
         _refuse(options)
         with self._backend.current():
             labels = _on_host(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
-            bare = self._of_places([])._range(0, None).reset_index(level, drop=drop)
+            bare = self._columns_at([])._range(0, None).reset_index(level, drop=drop)
             new = [bare.iloc[:, place] for place in range(bare.shape[1])]
             columns = [*self._compressed(new, labels), *self._columns]
             index = indexes.compress(bare.index, self._backend)
@@ -270,7 +270,7 @@ class Changing(Rows):
                 after = change(label, before)
                 if after is before or (after.dtype == before.dtype and alike(content)):
                     continue
-                whole = self._of_places([place])._range(0, None).iloc[:, 0]
+                whole = self._columns_at([place])._range(0, None).iloc[:, 0]
                 made[place] = self._compressed([change(label, whole)], [label])[0]
         return self._make(self._backend, made, self._labels, self._index, self._proxied)
 

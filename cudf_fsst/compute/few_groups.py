@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .. import query
-from .pieces import WantedColumn
+from .pieces import Aggregate
 
 #: What `aggregate` knows.
 NAMES = frozenset("sum mean var std count size min max".split())
@@ -39,8 +39,8 @@ class GroupNumbers(NamedTuple):
     values: list[Any]
 
 
-def number_rows(frame: Any, places: Sequence[int], dropna: bool, most: int) -> GroupNumbers | None:
-    """Numbers of the groups of a frame's rows; None where there may be more than `most`.
+def number_rows(frame: Any, places: Sequence[int], dropna: bool, limit: int) -> GroupNumbers | None:
+    """Numbers of the groups of a frame's rows; None where there may be more than `limit`.
 
     Parameters
     ----------
@@ -60,18 +60,18 @@ def number_rows(frame: Any, places: Sequence[int], dropna: bool, most: int) -> G
         codes, dtype = query.coded(frame.column_at(place))
         size = len(dtype.categories) + 1
         count *= size
-        if count > most:
+        if count > limit:
             return None
-        own = codes.astype(np.int8)
+        key_codes = codes.astype(np.int8)
         if node.null_count:
-            there = backend.as_bits(backend.validity(node))
-            own = array.where(there, own, np.int8(-1 if dropna else size - 1))
+            valid = backend.as_bits(backend.validity(node))
+            key_codes = array.where(valid, key_codes, np.int8(-1 if dropna else size - 1))
         if numbers is None:
-            numbers = own
+            numbers = key_codes
         elif dropna:
-            numbers = array.where((numbers < 0) | (own < 0), np.int8(-1), numbers * np.int8(size) + own)
+            numbers = array.where((numbers < 0) | (key_codes < 0), np.int8(-1), numbers * np.int8(size) + key_codes)
         else:
-            numbers = numbers * np.int8(size) + own
+            numbers = numbers * np.int8(size) + key_codes
         sizes.append(size)
         values.append(dtype.categories)
     return GroupNumbers(numbers, sizes, values)
@@ -84,29 +84,31 @@ class GroupSums(NamedTuple):
     ----------
     numbers : ndarray of int64
         Theirs.
-    found : dict
-        Of what was wanted, an array with one value for each.
+    columns : dict
+        Of each aggregate an array with one value for each group.
     """
 
     numbers: npt.NDArray[np.int64]
-    found: dict[WantedColumn, npt.NDArray[Any]]
+    columns: dict[Aggregate, npt.NDArray[Any]]
 
 
-def can(frame: Any, wanted: WantedColumn) -> bool:
+def supports(frame: Any, column_aggregate: Aggregate) -> bool:
     """Whether `aggregate` gives this."""
-    content = frame._columns[wanted.place]
+    content = frame._columns[column_aggregate.place]
     plain = pa.types.is_integer(content.type) or (pa.types.is_floating(content.type) and content.type.bit_width > 16)
-    if content.node.null_count == content.node.rows and wanted.how != "size":
+    if content.node.null_count == content.node.rows and column_aggregate.how != "size":
         return False
     full = not content.node.null_count and not pa.types.is_nested(content.type)
-    if wanted.how == "mean" and pa.types.is_uint64(content.type):
+    if column_aggregate.how == "mean" and pa.types.is_uint64(content.type):
         return False  # whose sums cuDF may take for signed ones
-    return wanted.how in NAMES and (
-        plain or wanted.how == "size" or (wanted.how == "count" and full and not pa.types.is_floating(content.type))
+    return column_aggregate.how in NAMES and (
+        plain
+        or column_aggregate.how == "size"
+        or (column_aggregate.how == "count" and full and not pa.types.is_floating(content.type))
     )
 
 
-def aggregate(frame: Any, numbers: GroupNumbers, wanted: Sequence[WantedColumn], limit: int) -> GroupSums | None:
+def aggregate(frame: Any, numbers: GroupNumbers, aggregates: Sequence[Aggregate], limit: int) -> GroupSums | None:
     """Aggregates of a compressed frame's columns; None where a group has too few values for one.
 
     Parameters
@@ -114,65 +116,69 @@ def aggregate(frame: Any, numbers: GroupNumbers, wanted: Sequence[WantedColumn],
     frame : CompressedFrame
         On a GPU, with rows.
     numbers
-    wanted
-        See `can`.
+    aggregates
+        See `supports`.
     limit : int
         Bytes of values to decode at a time.
     """
     count = int(np.prod(numbers.sizes))
-    read = [place for place in dict.fromkeys(one.place for one in wanted) if _needs_values(frame, place, wanted)]
-    asked: list[tuple[int, str]] = [(-1, "integers")]  # rows
-    for number, place in enumerate(read):
-        hows = {one.how for one in wanted if one.place == place}
-        spread = bool(hows & {"var", "std"})
-        exact = pa.types.is_integer(frame._columns[place].type)
-        if exact and hows & {"sum", "mean", "count"}:
-            asked.append((number, "integers"))
-        if spread or not exact:
-            asked.append((number, "floats"))
-        asked += [(number, "squares")] if spread else []
-        asked += [(number, how) for how, name in (("least", "min"), ("greatest", "max")) if name in hows]
-    part = frame._of_places(read)
-    pieces = part._pieces(limit) if read else [(0, len(frame))]
-    made = frame._backend.group_sums(part._nodes, pieces, numbers.of_rows, count, asked)
-    answers = {one: made[:, place] for place, one in enumerate(asked)}
+    read_places = [
+        place
+        for place in dict.fromkeys(column_aggregate.place for column_aggregate in aggregates)
+        if _needs_values(frame, place, aggregates)
+    ]
+    requests: list[tuple[int, str]] = [(-1, "integers")]  # rows
+    for number, place in enumerate(read_places):
+        names = {column_aggregate.how for column_aggregate in aggregates if column_aggregate.place == place}
+        spread = bool(names & {"var", "std"})
+        is_integer = pa.types.is_integer(frame._columns[place].type)
+        if is_integer and names & {"sum", "mean", "count"}:
+            requests.append((number, "integers"))
+        if spread or not is_integer:
+            requests.append((number, "floats"))
+        requests += [(number, "squares")] if spread else []
+        requests += [(number, how) for how, name in (("least", "min"), ("greatest", "max")) if name in names]
+    part = frame._columns_at(read_places)
+    pieces = part._pieces(limit) if read_places else [(0, len(frame))]
+    partials = frame._backend.group_sums(part._nodes, pieces, numbers.of_rows, count, requests)
+    answers = {column_aggregate: partials[:, place] for place, column_aggregate in enumerate(requests)}
     sizes = answers[-1, "integers"][:, 1].sum(axis=0)
     observed = np.flatnonzero(sizes)
-    found: dict[WantedColumn, npt.NDArray[Any]] = {}
+    columns: dict[Aggregate, npt.NDArray[Any]] = {}
     if not observed.size:
         return None  # dtypes of answers without groups are others
-    for one in wanted:
-        if one.place not in read or one.how == "size":
-            found[one] = sizes[observed].astype(np.int64)
+    for column_aggregate in aggregates:
+        if column_aggregate.place not in read_places or column_aggregate.how == "size":
+            columns[column_aggregate] = sizes[observed].astype(np.int64)
             continue
-        number, kind = read.index(one.place), frame._columns[one.place].type
-        column = _SummedColumn({how: some for (place, how), some in answers.items() if place == number}, kind)
-        values, counts, least = column.answer(one.how)
+        number, kind = read_places.index(column_aggregate.place), frame._columns[column_aggregate.place].type
+        column = _SummedColumn({how: sums for (place, how), sums in answers.items() if place == number}, kind)
+        values, counts, least = column.answer(column_aggregate.how)
         if (counts[observed] < least).any():
             return None
-        found[one] = values[observed]
-    return GroupSums(observed, found)
+        columns[column_aggregate] = values[observed]
+    return GroupSums(observed, columns)
 
 
-def _needs_values(frame: Any, place: int, wanted: Sequence[WantedColumn]) -> bool:
+def _needs_values(frame: Any, place: int, aggregates: Sequence[Aggregate]) -> bool:
     content = frame._columns[place]
     full = not content.node.null_count and not pa.types.is_floating(content.type)
-    hows = {one.how for one in wanted if one.place == place}
-    return bool(hows - ({"size", "count"} if full else {"size"}))
+    names = {column_aggregate.how for column_aggregate in aggregates if column_aggregate.place == place}
+    return bool(names - ({"size", "count"} if full else {"size"}))
 
 
 class _SummedColumn(NamedTuple):
-    """What the pieces of a column gave: of each `how` values and counts, by piece, which of the two, and group."""
+    """Results of the kernels for a column, by their names: arrays of shape (pieces, 2, groups), values and counts."""
 
     answers: dict[str, npt.NDArray[np.uint64]]
     kind: pa.DataType
 
     def answer(self, how: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """An aggregate of each group, how many values it is made of, and how many these must be."""
+        """An aggregate of each group, the number of values behind it, and the least number that it needs."""
         if how in ("min", "max"):
-            found = self.answers["least" if how == "min" else "greatest"]
-            ranks = found[:, 0].max(axis=0)
-            return _of_ranks(~ranks if how == "min" else ranks, self.kind), found[:, 1].sum(axis=0), 1
+            extremes = self.answers["least" if how == "min" else "greatest"]
+            ranks = extremes[:, 0].max(axis=0)
+            return _from_ranks(~ranks if how == "min" else ranks, self.kind), extremes[:, 1].sum(axis=0), 1
         sums = self.answers.get("integers")
         if how in ("var", "std"):
             return self._spread(how)
@@ -194,14 +200,14 @@ class _SummedColumn(NamedTuple):
         counts = self.answers["floats"][:, 1]
         count = counts.sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            apart = np.where(counts > 0, sums / counts - sums.sum(axis=0) / count, 0)
-            some = np.where(counts > 0, squares, 0).sum(axis=0) + (counts * apart**2).sum(axis=0)
-            values = some / (count.astype(np.float64) - 1)
+            distances = np.where(counts > 0, sums / counts - sums.sum(axis=0) / count, 0)
+            squares_sum = np.where(counts > 0, squares, 0).sum(axis=0) + (counts * distances**2).sum(axis=0)
+            values = squares_sum / (count.astype(np.float64) - 1)
         return np.sqrt(values) if how == "std" else values, count, 2
 
 
-def _of_ranks(ranks: npt.NDArray[np.uint64], kind: pa.DataType) -> npt.NDArray[Any]:
-    """The numbers that the kernels rank so."""
+def _from_ranks(ranks: npt.NDArray[np.uint64], kind: pa.DataType) -> npt.NDArray[Any]:
+    """The numbers whose ranks, unsigned integers in the same order, the kernels gave."""
     top = np.uint64(1 << 63)
     if pa.types.is_unsigned_integer(kind):
         return ranks

@@ -93,7 +93,7 @@ class Frames(Changing, ByLabels, Written):
         every = labels is None or (bool(labels) and all(isinstance(one, Hashable) and one in known for one in labels))
         if plain and every and self._backend.device == "cpu" and known.nlevels == 1 and known.is_unique:
             places = range(len(known)) if labels is None else [int(known.get_loc(label)) for label in labels]
-            missing = self._of_places(list(places)).isna()  # type: ignore[attr-defined]  # of a frame
+            missing = self._columns_at(list(places)).isna()  # type: ignore[attr-defined]  # of a frame
             made = self.filter(~missing.any(axis=1).to_numpy())
             return made.reset_index(drop=True) if ignore_index else made
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
@@ -130,7 +130,7 @@ class Frames(Changing, ByLabels, Written):
         backend = self._backend
         with backend.current():
             places = [int(self._labels.get_loc(label)) for label in dict.fromkeys(labels)]
-            keys = self._of_places(places)._take(some).reset_index(drop=True)
+            keys = self._columns_at(places)._take(some).reset_index(drop=True)
             chosen = ask(keys)
             rows = backend.arrays.asarray(selection.row_array(some))[chosen.index.values]
             return self._out(self._take(self._numbers(rows, selection.row_numbers)))
@@ -179,7 +179,7 @@ class Frames(Changing, ByLabels, Written):
                     ask(self._range(0, 0))  # a label that is not there needs no rows
             found = ask(self._range(0, None))
             return self._out(found.reset_index(drop=True) if ignore_index else found)
-        part = self._of_places(places)
+        part = self._columns_at(places)
         with self._backend.current():
             numbers = CompressedIndex({"names": [None], "range": [0, len(self), 1]}, len(self))
             keys = part._made_of(part._columns, self._backend, numbers)._range(0, None)

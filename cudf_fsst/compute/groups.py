@@ -20,7 +20,7 @@ from ..callers import at_caller
 from ..index import CompressedIndex
 from ..rows import Rows
 from . import few_groups, numbering, partials, pieces
-from .pieces import WantedColumn
+from .pieces import Aggregate
 from .source import FrameSource
 
 #: Options of ``groupby`` that answers made of pieces have.
@@ -64,11 +64,11 @@ class Groups:
         return Groups(self._frame, self._by, self._options, [key])
 
     def __getattr__(self, name: str) -> Any:
-        said = f"{type(self).__name__!r} object has no attribute {name!r}"
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_"):
-            way = "see f.decompress().groupby(...), or f[[...]] with fewer columns before"
-            said += f"; a column is f.groupby(...)[{name!r}]" if name in self._frame else f"; {way}"
-        raise AttributeError(said, name=name, obj=self)
+            hint = "see f.decompress().groupby(...), or f[[...]] with fewer columns before"
+            message += f"; a column is f.groupby(...)[{name!r}]" if name in self._frame else f"; {hint}"
+        raise AttributeError(message, name=name, obj=self)
 
     def agg(self, func: Any = None, **options: Any) -> Any:
         """Aggregate by a name, a list of names, a dict of columns, or ``result=(column, name)``, as the library."""
@@ -137,12 +137,12 @@ class Groups:
         frame = self._frame
         labels = frame.columns
         keys = self._by if isinstance(self._by, list) else [self._by]
-        known = (
+        by_columns = (
             labels.is_unique
             and labels.nlevels == 1
             and all(isinstance(key, Hashable) and key in labels for key in keys)
         )
-        if not known or not len(frame):  # labels of rows, arrays, functions
+        if not by_columns or not len(frame):  # labels of rows, arrays, functions
             if len(keys) != len(frame) and all(isinstance(key, str) for key in keys):
                 with suppress(ValueError, TypeError):
                     frame._range(0, 0).groupby(self._by, **self._options)  # a label that is not there needs no rows
@@ -150,7 +150,7 @@ class Groups:
         columns = self._columns_of(method, args, options)
         # What is not there is the library's error.
         needed = list(labels) if columns is None else [label for label in labels if label in {*keys, *columns}]
-        part = frame._of_places([place for place, label in enumerate(labels) if label in needed])
+        part = frame._columns_at([place for place, label in enumerate(labels) if label in needed])
         simple = (
             not frame._proxied
             and len(set(keys)) == len(keys)
@@ -161,15 +161,15 @@ class Groups:
             and (method == "agg" or set(options) <= {"numeric_only"})
         )
         places = [needed.index(key) for key in keys]
-        made = None
+        answer = None
         if simple and frame._backend.device == "cpu":
-            made = self._in_pieces(part, places, method, args, options)
-        elif simple and _asked(method, args, options) is not None:
-            made = self._on_gpu(part, places, method, args, options)
-            if made is None:
-                made = self._by_categories(part, places, method, args, options)
-        if made is not None:
-            return made
+            answer = self._in_pieces(part, places, method, args, options)
+        elif simple and _aggregate_spec(method, args, options) is not None:
+            answer = self._on_gpu(part, places, method, args, options)
+            if answer is None:
+                answer = self._by_categories(part, places, method, args, options)
+        if answer is not None:
+            return answer
         return self._called(part.decompress(), method, args, options)
 
     def _columns_of(self, method: str, args: Any, options: Mapping[str, Any]) -> list[Any] | None:
@@ -188,42 +188,42 @@ class Groups:
 
     def _in_pieces(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of aggregates of pieces; None where the library has to see all rows."""
-        asked = _asked(method, args, options)
-        if asked is None:
+        spec = _aggregate_spec(method, args, options)
+        if spec is None:
             return None
         labels = list(part.columns)
         keys = [labels[place] for place in places]
         with part._backend.current():
-            example = part._of_places([place for place in range(len(labels)) if place not in places])._range(0, 1)
+            example = part._columns_at([place for place in range(len(labels)) if place not in places])._range(0, 1)
             example = example.take([0, 0])
             try:
                 by = np.array([1, 0])
                 shape = self._called(example, method, args, options, by=by, as_index=True, sort=True)
             except Exception:  # the library's error, which it raises again
                 return None
-            wanted = self._wanted(shape, asked, labels)
+            aggregates = self._aggregates(shape, spec, labels)
             as_index = self._options.get("as_index", True)
             # pandas mixes up keys whose labels are numbers with their places, so it has to see these.
-            named = as_index or all(isinstance(key, str) for key in keys)
-            if wanted is None or not named or not (as_index or _can_be_columns(shape, keys)):
+            label_keys = as_index or all(isinstance(key, str) for key in keys)
+            if aggregates is None or not label_keys or not (as_index or _can_be_columns(shape, keys)):
                 return None
             # Of several keys with categories the library pairs all values, of rows that it leaves out as well.
             paired = len(places) > 1 and any(pa.types.is_dictionary(part._columns[place].type) for place in places)
             dropna = self._options.get("dropna", True) and not paired
             numbers, count = numbering.of_rows(part, places, dropna)
-            narrow = {one.how for one in wanted if part._columns[one.place].type in _NARROW}
+            narrow = {aggregate.how for aggregate in aggregates if part._columns[aggregate.place].type in _NARROW}
             if paired and narrow & {"var", "std", "median"}:
                 return None  # pandas' dtype depends on the values
             if "mean" in narrow and numbering.is_sorted(numbers, count):
                 return None  # or on the rows' order
-            as_frame = isinstance(asked, str) and (self._selected is None or isinstance(self._selected[0], list))
-            firsts, found = pieces.aggregate(part, numbers, count, wanted, as_frame)
+            as_frame = isinstance(spec, str) and (self._selected is None or isinstance(self._selected[0], list))
+            firsts, columns_by_aggregate = pieces.aggregate(part, numbers, count, aggregates, as_frame)
             del numbers
             if not len(firsts):
                 return None
             # A row of each group, in the order in which the groups appear.
             order = np.argsort(firsts)
-            rows = _unlabelled(part._of_places(places))._take(firsts[order])
+            rows = _unlabelled(part._columns_at(places))._take(firsts[order])
             number = "number"
             while number in labels:
                 number += "'"
@@ -231,57 +231,66 @@ class Groups:
             groups = rows.groupby(self._by, **self._options)[number].max()
             del rows[number]
             numbered = groups if as_index else groups[number]
-            there = numbered.notna().to_numpy()
-            at = numbered.to_numpy()[there].astype(np.int64)
+            has_rows = numbered.notna().to_numpy()
+            positions = numbered.to_numpy()[has_rows].astype(np.int64)
             kinds = [shape.dtype] if shape.ndim == 1 else list(shape.dtypes)
             answers = [
-                _narrowed(found[one].take(at), example[labels[one.place]].dtype)
-                if one.how == "sum"
-                else (found[one].astype(kind) if one.how in _COUNTS else found[one]).take(at)
-                for one, kind in zip(wanted, kinds, strict=True)
+                _narrowed(columns_by_aggregate[aggregate].take(positions), example[labels[aggregate.place]].dtype)
+                if aggregate.how == "sum"
+                else (
+                    columns_by_aggregate[aggregate].astype(kind)
+                    if aggregate.how in _COUNTS
+                    else columns_by_aggregate[aggregate]
+                ).take(positions)
+                for aggregate, kind in zip(aggregates, kinds, strict=True)
             ]
-            if not there.all():  # categories that no row has: the library says what stands for them
+            if not has_rows.all():  # categories that no row has: the library says what stands for them
                 values = example.take(np.zeros(len(rows), np.int64)).set_axis(rows.index)
-                alike = pd.concat([rows, values], axis=1)[labels]
-                whole = self._called(alike, method, args, options)
-                columns = [whole] if whole.ndim == 1 else [whole.iloc[:, place] for place in range(whole.shape[1])]
+                with_values = pd.concat([rows, values], axis=1)[labels]
+                padded = self._called(with_values, method, args, options)
+                columns = [padded] if padded.ndim == 1 else [padded.iloc[:, place] for place in range(padded.shape[1])]
                 answers = [
-                    _put(column, there, values, example[labels[one.place]].dtype if one.how != "size" else None)
-                    for column, values, one in zip(columns[-len(wanted) :], answers, wanted, strict=True)
+                    _padded(
+                        column,
+                        has_rows,
+                        values,
+                        example[labels[aggregate.place]].dtype if aggregate.how != "size" else None,
+                    )
+                    for column, values, aggregate in zip(columns[-len(aggregates) :], answers, aggregates, strict=True)
                 ]
-            made = part._backend.interop.frame(answers, pd.RangeIndex(len(answers)), numbered.index)
+            result = part._backend.interop.frame(answers, pd.RangeIndex(len(answers)), numbered.index)
             if as_index and shape.ndim == 1:
-                return made[0].rename(shape.name)
-            made.columns = shape.columns if shape.ndim == 2 else ["size" if asked == "size" else shape.name]
+                return result[0].rename(shape.name)
+            result.columns = shape.columns if shape.ndim == 2 else ["size" if spec == "size" else shape.name]
             for place, key in enumerate([] if as_index else keys):
-                made.insert(place, key, groups[key].array)
-            return made
+                result.insert(place, key, groups[key].array)
+            return result
 
-    def _wanted(self, shape: Any, asked: Any, labels: list[Any]) -> list[WantedColumn] | None:
-        """What stands in the columns of an answer of this shape; None if that is not known."""
+    def _aggregates(self, shape: Any, spec: Any, labels: list[Any]) -> list[Aggregate] | None:
+        """The aggregates in the columns of an answer of this shape; None if that is not known."""
         (selected,) = self._selected or (None,)
-        one = self._selected is not None and not isinstance(selected, list)
+        one_column = self._selected is not None and not isinstance(selected, list)
         pairs: list[tuple[Any, Any]]
-        if asked == "size":
-            return [WantedColumn(0, "size")] if shape.ndim == 1 else None
+        if spec == "size":
+            return [Aggregate(0, "size")] if shape.ndim == 1 else None
         if shape.ndim == 1:
-            pairs = [(selected, asked)] if one else []
-        elif isinstance(asked, str):
-            pairs = [(label, asked) for label in shape.columns]
-        elif isinstance(asked, list) and one:
+            pairs = [(selected, spec)] if one_column else []
+        elif isinstance(spec, str):
+            pairs = [(label, spec) for label in shape.columns]
+        elif isinstance(spec, list) and one_column:
             pairs = [(selected, name) for name in shape.columns]
         elif shape.columns.nlevels == 2:
             pairs = list(shape.columns)
-        elif isinstance(asked, list):
+        elif isinstance(spec, list):
             pairs = []
         else:
-            named = [(label, asked[label]) for label in shape.columns]
-            pairs = [spec if isinstance(spec, tuple) else (label, spec) for label, spec in named]
-            if one:
+            named = [(label, spec[label]) for label in shape.columns]
+            pairs = [pair if isinstance(pair, tuple) else (label, pair) for label, pair in named]
+            if one_column:
                 pairs = [(selected, name) for _, name in pairs]
         if not pairs or any(label not in labels or name not in pieces.NAMES for label, name in pairs):
             return None
-        return [WantedColumn(labels.index(label), name) for label, name in pairs]
+        return [Aggregate(labels.index(label), name) for label, name in pairs]
 
     def _on_gpu(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """On a GPU, the answer of aggregates of pieces; None where the library has to see all rows."""
@@ -290,76 +299,80 @@ class Groups:
         with backend.current():
             if interop.mode() or not self._options.get("as_index", True):
                 return None
-            asked = _asked(method, args, options)
-            shape = self._shape_on_gpu(part, places, asked, method, args, options)
+            spec = _aggregate_spec(method, args, options)
+            shape = self._shape_on_gpu(part, places, spec, method, args, options)
             if shape is None:
                 return None
-            wanted, kinds = self._wanted(shape, asked, labels), shape.kinds
-            if wanted is None or not all(isinstance(kind, (np.dtype, BaseMaskedDtype)) for kind in kinds):
+            aggregates, kinds = self._aggregates(shape, spec, labels), shape.kinds
+            if aggregates is None or not all(isinstance(kind, (np.dtype, BaseMaskedDtype)) for kind in kinds):
                 return None
             limit = max(_PIECE_NBYTES, self._frame.uncompressed_nbytes // _PIECE_PART)
-            columns = self._of_few(part, places, wanted, kinds, limit)
+            columns = self._few_groups(part, places, aggregates, kinds, limit)
             if columns is None:
                 pieces = _unlabelled(part)._pieces(limit)
-                if len(pieces) < 2 or not all(partials.can(part, one) for one in wanted):
+                if len(pieces) < 2 or not all(partials.supports(part, aggregate) for aggregate in aggregates):
                     return None
-                found = partials.aggregate(_unlabelled(part), pieces, places, wanted, self._options)
-                if not len(found):
+                result = partials.aggregate(_unlabelled(part), pieces, places, aggregates, self._options)
+                if not len(result):
                     return None  # dtypes of answers without groups are others
-                columns = interop.columns(found.astype(dict(enumerate(kinds)))), found.index
+                columns = interop.columns(result.astype(dict(enumerate(kinds)))), result.index
             if shape.ndim == 1:
                 return interop.series(columns[0][0], shape.name, columns[1])
             return interop.frame(columns[0], shape.columns, columns[1])
 
     def _shape_on_gpu(
-        self, part: Any, places: list[int], asked: Any, method: str, args: Any, options: Mapping[str, Any]
+        self, part: Any, places: list[int], spec: Any, method: str, args: Any, options: Mapping[str, Any]
     ) -> _AnswerShape | None:
-        """What cuDF's answer looks like, of a call like one before without asking it again: that takes 1.5 ms."""
-        others = part._of_places([place for place in range(len(part._columns)) if place not in places])
-        named = tuple(zip(others.columns, others._dtypes(categories=False), strict=True))
+        """Shape, labels and dtypes of cuDF's answer. Those of earlier calls are cached: asking cuDF takes 1.5 ms."""
+        others = part._columns_at([place for place in range(len(part._columns)) if place not in places])
+        dtypes = tuple(zip(others.columns, others._dtypes(categories=False), strict=True))
         selected = None if self._selected is None else _frozen(self._selected[0])
-        call = selected, method, _frozen(asked), _frozen(options), _frozen(self._options)
-        key = named, others.columns.name, call
-        made = _shapes.get(key)
-        if made is not None:
-            return made
+        call = selected, method, _frozen(spec), _frozen(options), _frozen(self._options)
+        key = dtypes, others.columns.name, call
+        shape = _shapes.get(key)
+        if shape is not None:
+            return shape
         interop = part._backend.interop
         example = others._range(0, 1)
         by = interop.of_array(part._backend.arrays.zeros(1, np.int8), None, example.index)
         try:
-            found = self._called(example, method, args, options, by=by)
+            answer = self._called(example, method, args, options, by=by)
         except Exception:  # cuDF's error, which it raises again
             return None
-        series = found.ndim == 1
-        kinds = [found.dtype] if series else list(found.dtypes)
-        made = _AnswerShape(found.ndim, None if series else found.columns, kinds, found.name if series else None)
+        series = answer.ndim == 1
+        kinds = [answer.dtype] if series else list(answer.dtypes)
+        shape = _AnswerShape(answer.ndim, None if series else answer.columns, kinds, answer.name if series else None)
         # Of categories, which are no part of it, there is no dtype. (NumPy's float64 equals None.)
-        if all(dtype is not None for _, dtype in named):
+        if all(dtype is not None for _, dtype in dtypes):
             if len(_shapes) >= _MOST_SHAPES:
                 _shapes.clear()
-            _shapes[key] = made
-        return made
+            _shapes[key] = shape
+        return shape
 
-    def _of_few(self, part: Any, places: list[int], wanted: list[WantedColumn], kinds: list[Any], limit: int) -> Any:
+    def _few_groups(
+        self, part: Any, places: list[int], aggregates: list[Aggregate], kinds: list[Any], limit: int
+    ) -> Any:
         """Columns of an answer, and its index, of few groups by the codes of their keys; None of others."""
-        if not all(few_groups.can(part, one) for one in wanted):
+        if not all(few_groups.supports(part, aggregate) for aggregate in aggregates):
             return None
         dtypes = part._dtypes(categories=False)
         interop = part._backend.interop
         if not all(part._columns[place].node.coded and dtypes[place] is not None for place in places):
             return None
-        dropna, most = self._options.get("dropna", True), part._backend.most_groups
-        numbers = few_groups.number_rows(part, places, dropna, most)
-        made = None if numbers is None else few_groups.aggregate(part, numbers, wanted, limit)
-        if numbers is None or made is None:
+        dropna, limit_groups = self._options.get("dropna", True), part._backend.most_groups
+        numbers = few_groups.number_rows(part, places, dropna, limit_groups)
+        sums = None if numbers is None else few_groups.aggregate(part, numbers, aggregates, limit)
+        if numbers is None or sums is None:
             return None
-        codes, left = list[Any](), made.numbers
+        codes, rest = list[Any](), sums.numbers
         for size in reversed(numbers.sizes):
-            codes.insert(0, left % size)
-            left = left // size
+            codes.insert(0, rest % size)
+            rest = rest // size
         names = [part.columns[place] for place in places]
         index = interop.index_of_codes(codes, numbers.values, [dtypes[place] for place in places], names)
-        return [interop.column_of(made.found[one], kind) for one, kind in zip(wanted, kinds, strict=True)], index
+        return [
+            interop.column_of(sums.columns[aggregate], kind) for aggregate, kind in zip(aggregates, kinds, strict=True)
+        ], index
 
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
@@ -368,9 +381,9 @@ class Groups:
         if not coded or any(dtypes[place] is None for place in places):
             return None
         labels = part.columns
-        made = self._called(part._categories(None, coded), method, args, options, observed=True)
+        answer = self._called(part._categories(None, coded), method, args, options, observed=True)
         keys = [labels[place] for place in places]
-        return _with_keys(made, keys, {labels[place]: dtypes[place] for place in coded}, part._backend.interop)
+        return _with_keys(answer, keys, {labels[place]: dtypes[place] for place in coded}, part._backend.interop)
 
     def _called(self, data: Any, method: str, args: Any, options: Any, by: Any = None, **others: Any) -> Any:
         groups = data.groupby(self._by if by is None else by, **self._options | others)
@@ -385,7 +398,7 @@ def _decompressed(key: Any) -> Any:
 
 
 class _AnswerShape(NamedTuple):
-    """What an answer looks like.
+    """Shape, labels and dtypes of an answer.
 
     Attributes
     ----------
@@ -408,15 +421,15 @@ _shapes: dict[Any, _AnswerShape] = {}
 _MOST_SHAPES = 256
 
 
-def _frozen(asked: Any) -> Any:
-    """What may be hashed of names, and lists and dicts of them; 1 and True are two."""
-    if isinstance(asked, Mapping):
-        return tuple((_frozen(label), _frozen(value)) for label, value in asked.items())
-    return tuple(map(_frozen, asked)) if isinstance(asked, (list, tuple)) else (type(asked), asked)
+def _frozen(spec: Any) -> Any:
+    """A hashable key of names, and of lists and dicts of them; those of 1 and True differ."""
+    if isinstance(spec, Mapping):
+        return tuple((_frozen(label), _frozen(value)) for label, value in spec.items())
+    return tuple(map(_frozen, spec)) if isinstance(spec, (list, tuple)) else (type(spec), spec)
 
 
-def _asked(method: str, args: Any, options: Mapping[str, Any]) -> Any:
-    """Names of aggregates: one, a list of them, or a dict of labels; None where there are others.
+def _aggregate_spec(method: str, args: Any, options: Mapping[str, Any]) -> Any:
+    """The names of the aggregates of a call: one, a list, or a dict by label; None where some are no such names.
 
     A user's functions may see labels and values of any kind.
     """
@@ -424,12 +437,16 @@ def _asked(method: str, args: Any, options: Mapping[str, Any]) -> Any:
         return method
     if len(args) + bool(options) != 1:
         return None
-    asked = args[0] if args else options
-    names = list(asked.values()) if isinstance(asked, Mapping) else [asked]
+    spec = args[0] if args else options
+    names = list(spec.values()) if isinstance(spec, Mapping) else [spec]
     if options:
-        names = [spec[1] if isinstance(spec, tuple) and len(spec) == 2 else spec for spec in names]
-    flat = [name for spec in names for name in (spec if isinstance(spec, list) else [spec])]
-    return asked if flat and all(isinstance(name, str) and name in pieces.NAMES for name in flat) else None
+        names = [entry[1] if isinstance(entry, tuple) and len(entry) == 2 else entry for entry in names]
+    aggregate_names = [name for entry in names for name in (entry if isinstance(entry, list) else [entry])]
+    return (
+        spec
+        if aggregate_names and all(isinstance(name, str) and name in pieces.NAMES for name in aggregate_names)
+        else None
+    )
 
 
 def _can_be_columns(shape: Any, keys: list[Any]) -> bool:
@@ -446,15 +463,15 @@ def _narrowed(sums: Any, dtype: Any) -> Any:
     return sums.astype(dtype) if fits else sums
 
 
-def _put(column: Any, there: Any, values: Any, source: Any) -> Any:
+def _padded(column: Any, has_rows: Any, values: Any, source: Any) -> Any:
     """A column of an answer, with values in the rows of groups that are there; `source`: dtype of the rows."""
-    alike = values.dtype == object or values.dtype.kind == column.dtype.kind
-    dtype = values.dtype if alike else column.dtype  # which has room for what is missing
+    same_kind = values.dtype == object or values.dtype.kind == column.dtype.kind
+    dtype = values.dtype if same_kind else column.dtype  # which has room for what is missing
     if isinstance(source, np.dtype) and isinstance(dtype, pd.StringDtype):
         dtype = source
-    made = column.astype(dtype).array.copy()
-    made[there] = values.astype(dtype).array
-    return pd.Series(made, dtype=dtype)
+    result = column.astype(dtype).array.copy()
+    result[has_rows] = values.astype(dtype).array
+    return pd.Series(result, dtype=dtype)
 
 
 def _unlabelled(frame: Any) -> Any:
@@ -463,13 +480,13 @@ def _unlabelled(frame: Any) -> Any:
     return frame._made_of(frame._columns, frame._backend, index)
 
 
-def _with_keys(made: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Any) -> Any:
+def _with_keys(answer: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Any) -> Any:
     """The result with keys of their own dtypes instead of categories."""
-    labelled = list(made.index.names) == keys
-    if labelled and (len(keys) > 1 or made.ndim == 1 or keys[0] not in made.columns):
-        made.index = interop.with_level_dtypes(made.index, [dtypes.get(key) for key in keys])
-        return made
+    labelled = list(answer.index.names) == keys
+    if labelled and (len(keys) > 1 or answer.ndim == 1 or keys[0] not in answer.columns):
+        answer.index = interop.with_level_dtypes(answer.index, [dtypes.get(key) for key in keys])
+        return answer
     for key, dtype in dtypes.items():
-        if key in made.columns:
-            made[key] = made[key].astype(dtype)
-    return made
+        if key in answer.columns:
+            answer[key] = answer[key].astype(dtype)
+    return answer

@@ -44,7 +44,7 @@ class Labels:
         if not isinstance(places, pd.Series):
             column = frame.column_at(int(places))
             return _rows(column, found) if found is None or hasattr(found, "index") else column[int(found)]
-        part = frame._of_places(places.tolist())
+        part = frame._columns_at(places.tolist())
         return _rows(part, found) if found is None or hasattr(found, "index") else part._at(int(found))
 
 
@@ -173,7 +173,7 @@ class ByLabels(Labelled):
     @at_caller
     def _rows_by_query(self, ask: Callable[[Any], Any], places: list[int]) -> Any:
         """Rows that the library keeps of some columns."""
-        part = self._of_places(places)  # type: ignore[attr-defined]  # of a frame
+        part = self._columns_at(places)  # type: ignore[attr-defined]  # of a frame
         with self._backend.current():
             keys = part._range(0, None)
             free = "row number"

@@ -54,7 +54,7 @@ class _Side(NamedTuple):
     def named_keys(self) -> Any:
         """A DataFrame of the keys by their own labels, with the index."""
         if isinstance(self.data, Rows):
-            return self.data._of_places(list(self.keys))._range(0, None)  # type: ignore[attr-defined]  # of a frame
+            return self.data._columns_at(list(self.keys))._range(0, None)  # type: ignore[attr-defined]  # of a frame
         return self.data.iloc[:, list(self.keys)]
 
     def column(self, place: int) -> Any:
@@ -68,18 +68,18 @@ class _Side(NamedTuple):
     def joined(self, other: _Side, how: str, *, fewer: bool) -> Any:
         """A DataFrame of the keys and the numbers of rows, with the index; `fewer`: without rows that find nothing."""
         if isinstance(self.data, Rows):
-            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
+            key_columns = self.data._columns_at(list(self.keys))  # type: ignore[attr-defined]  # of a frame
             rows = self._candidates(other) if fewer and how in _LEAVES_OUT[self.number] else None
             if rows is None:
-                made, numbers = part._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
+                table, numbers = key_columns._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
             else:
-                made, numbers = part._take(rows), selection.row_array(rows)
+                table, numbers = key_columns._take(rows), selection.row_array(rows)
         else:
-            made = self.data.iloc[:, list(self.keys)].copy(deep=False)
-            numbers = np.arange(len(made))
-        made.columns = [self.labels[place] for place in self.keys]
-        made[self.number] = numbers
-        return made
+            table = self.data.iloc[:, list(self.keys)].copy(deep=False)
+            numbers = np.arange(len(table))
+        table.columns = [self.labels[place] for place in self.keys]
+        table[self.number] = numbers
+        return table
 
     def _candidates(self, other: _Side) -> Any:
         """Numbers of the rows whose first key the other side has, asked of the codes; None: all rows."""
@@ -87,58 +87,59 @@ class _Side(NamedTuple):
             return None
         column = self.data.column_at(self.keys[0])  # of a frame
         key = other.column(other.keys[0])
-        there = query.is_among(column, key)
-        if there is not None:
-            mask = column._backend.as_array(there).view(np.bool_)
+        matches = query.is_among(column, key)
+        if matches is not None:
+            mask = column._backend.as_array(matches).view(np.bool_)
         elif key.dtype != column.dtype or isinstance(key.dtype, pd.CategoricalDtype) or bool(key.isna().any()):
             return None
         else:
             mask = column.isin(key)
-        found = self.data._numbers(mask, selection.mask_rows)
-        return found if _LESS * len(selection.row_array(found)) < len(self.data) else None
+        rows = self.data._numbers(mask, selection.mask_rows)
+        return rows if _LESS * len(selection.row_array(rows)) < len(self.data) else None
 
     def dtypes_on(self, device: str) -> list[Any] | None:
         """Dtypes of the keys, if these are on a GPU, None of categories; None where they are elsewhere."""
         if isinstance(self.data, Rows):
             if self.data.device != device:
                 return None
-            part = self.data._of_places(list(self.keys))  # type: ignore[attr-defined]  # of a frame
+            part = self.data._columns_at(list(self.keys))  # type: ignore[attr-defined]  # of a frame
             return list(part._dtypes(categories=False))
         if not interop_cudf.is_cudf_frame(self.data):
             return None
-        every = interop_cudf.columns(self.data)
-        return [every[place].dtype for place in self.keys]
+        columns = interop_cudf.columns(self.data)
+        return [columns[place].dtype for place in self.keys]
 
     def columns_of(self, places: Sequence[int], rows: Any) -> list[Any]:
         """Columns of cuDF's; `rows`: of a compressed frame, numbers of those that are read, or None."""
         if not isinstance(self.data, Rows):
-            every = interop_cudf.columns(self.data)
-            return [every[place] for place in places]
-        part, backend = self.data._of_places(list(places)), self.data._backend  # type: ignore[attr-defined]  # of a frame
+            columns = interop_cudf.columns(self.data)
+            return [columns[place] for place in places]
+        part, backend = self.data._columns_at(list(places)), self.data._backend  # type: ignore[attr-defined]  # of a frame
         read = backend.read(part._nodes) if rows is None else backend.take(part._nodes, rows)
         return [
-            interop_cudf.build(some, content.type, content.stored)
-            for some, content in zip(read, part._contents, strict=True)
+            interop_cudf.build(buffers, content.type, content.stored)
+            for buffers, content in zip(read, part._contents, strict=True)
         ]
 
-    def take(self, places: Sequence[int], numbers: Any, whole: Any) -> Any:
-        """Columns of rows by number, labelled from 0; `whole`: a Series of booleans, which numbers there are, or None.
+    def take(self, places: Sequence[int], numbers: Any, present: Any) -> Any:
+        """Columns of rows by number, a DataFrame labelled from 0.
 
-        What is not there is missing, and dtypes are what the library makes of it.
+        `present` is None, or a Series of booleans, one for each row of the result: each true one gets the next of
+        `numbers`. Other rows are missing, and dtypes are what the library makes of that.
         """
         if isinstance(self.data, Rows):
-            part = self.data._of_places(list(places))  # type: ignore[attr-defined]  # of a frame
+            part = self.data._columns_at(list(places))  # type: ignore[attr-defined]  # of a frame
             backend = part._backend
             # On a GPU without a look at them: they are right.
             rows = part._numbers(numbers, selection.row_numbers) if backend.device == "cpu" else numbers
             labels = backend.interop.build_index({"names": [None], "range": [0, len(numbers), 1]}, [])
-            made = part._built(backend.take(part._nodes, rows), labels)
+            taken = part._built(backend.take(part._nodes, rows), labels)
         else:
-            made = self.data.iloc[:, list(places)].take(numbers).reset_index(drop=True)
-        if whole is None:
-            return made
+            taken = self.data.iloc[:, list(places)].take(numbers).reset_index(drop=True)
+        if present is None:
+            return taken
         # The numbers of the rows that were taken, in their places.
-        return made.reindex((whole.cumsum() - 1).where(whole, -1).values)
+        return taken.reindex((present.cumsum() - 1).where(present, -1).values)
 
 
 def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
@@ -148,31 +149,31 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
         _refuse(left, right, how, options)
         sides = _sides(left, right, how, options)
         labels = None if sides is None else _labels(*sides, how, options)
-        made = None
+        result = None
         if sides is not None and labels is not None:
-            made = _inner(*sides, options, labels) if how == "inner" else None
+            result = _inner(*sides, options, labels) if how == "inner" else None
             try:
-                made = _merged(*sides, how, options, labels) if made is None else made
+                result = _merged(*sides, how, options, labels) if result is None else result
             except (TypeError, ValueError):
                 labels = None
             if labels is None:  # the library says why not, of columns that have the user's labels
                 sides[0].named_keys().merge(sides[1].named_keys(), how=how, **options)
-        if made is None:
-            other = right._range(0, None) if isinstance(right, Rows) else right
-            made = left._range(0, None).merge(other, how=how, **options)
-        return left._out(made)
+        if result is None:
+            right_data = right._range(0, None) if isinstance(right, Rows) else right
+            result = left._range(0, None).merge(right_data, how=how, **options)
+        return left._out(result)
 
 
 def _refuse(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> None:
     """Let the library refuse what needs no rows: what is no frame, and strings that are no labels."""
     if not hasattr(right, "iloc"):
         left._range(0, 0).merge(right, how=how, **options)
-    wanted = [options.get(name) for name in ("on", "left_on", "right_on")]
-    keys = [key for one in wanted for key in (one if isinstance(one, list) else [one]) if key is not None]
+    named = [options.get(name) for name in ("on", "left_on", "right_on")]
+    keys = [key for names in named for key in (names if isinstance(names, list) else [names]) if key is not None]
     if all(isinstance(key, str) for key in keys) and any(key not in left.columns for key in keys):
-        none = right._range(0, 0) if isinstance(right, Rows) else right.iloc[:0]
+        empty = right._range(0, 0) if isinstance(right, Rows) else right.iloc[:0]
         with suppress(ValueError, TypeError):
-            left._range(0, 0).merge(none, how=how, **options)
+            left._range(0, 0).merge(empty, how=how, **options)
 
 
 def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple[_Side, _Side] | None:
@@ -180,30 +181,32 @@ def _sides(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> tuple
     if getattr(right, "columns", None) is None:
         return None
     labels = [left.columns, right.columns]
-    if any(one.nlevels > 1 or not one.is_unique for one in labels):
+    if any(columns.nlevels > 1 or not columns.is_unique for columns in labels):
         return None
     on, keys = options.get("on"), [options.get("left_on"), options.get("right_on")]
     by_index = [bool(options.get("left_index")), bool(options.get("right_index"))]
     if on is not None:
-        if any(by_index) or any(one is not None for one in keys):
+        if any(by_index) or any(key is not None for key in keys):
             return None  # the library's error
         keys = [on, on]
-    elif all(one is None for one in keys) and not any(by_index) and how != "cross":
+    elif all(key is None for key in keys) and not any(by_index) and how != "cross":
         shared = labels[0].intersection(labels[1])
         if not len(shared):
             return None  # the library's error
         keys = [[label for label in labels[0] if label in shared]] * 2
     indexes = [_index_names(left), _index_names(right)]
     places: list[list[int]] = []
-    for one, known, names in zip(keys, labels, indexes, strict=True):
-        some = [] if one is None else list(one) if isinstance(one, (list, tuple)) else [one]
-        if not all(isinstance(key, Hashable) and key in known and key not in names for key in some):
+    for key, columns, names in zip(keys, labels, indexes, strict=True):
+        on_labels = [] if key is None else list(key) if isinstance(key, (list, tuple)) else [key]
+        if not all(isinstance(label, Hashable) and label in columns and label not in names for label in on_labels):
             return None
-        places.append([int(known.get_loc(key)) for key in some])
-    if any(len(set(one)) < len(one) for one in places):
+        places.append([int(columns.get_loc(label)) for label in on_labels])
+    if any(len(set(of_side)) < len(of_side) for of_side in places):
         return None
     if any(by_index) and any(
-        mine[place] in other for own, mine, other in zip(places, labels, reversed(labels), strict=True) for place in own
+        columns[place] in others
+        for of_side, columns, others in zip(places, labels, reversed(labels), strict=True)
+        for place in of_side
     ):
         return None  # a key that is a label of the other side becomes a third column
     counts = len(labels[0]), len(labels[1])
@@ -223,14 +226,14 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     """Labels of the result; None where the library may look at values to see whether it can join."""
     first, second = left.columns, right.columns
     new = [name not in left.labels for name in right.labels]
-    shared = any(label in first for label, own in zip(second, new, strict=True) if own)
+    shared = any(label in first for label, is_new in zip(second, new, strict=True) if is_new)
     plain = isinstance(options.get("suffixes", ()), tuple) and not (first.hasnans or second.hasnans)
     if plain and not options.get("indicator") and how in _BOTH_SIDES and not shared:
         same = not any(new) and (first.dtype, first.name) == (second.dtype, second.name)
         return first if same else first.append(second[new])
-    some = [left.rows(0, 0), right.rows(0, 0)]
+    empty = [left.rows(0, 0), right.rows(0, 0)]
     try:
-        return some[0].merge(some[1], how=how, **options).columns
+        return empty[0].merge(empty[1], how=how, **options).columns
     except ValueError:
         return None
 
@@ -238,7 +241,7 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
 def _dtype_at(data: Any, place: int) -> Any:
     """Dtype of a column."""
     if isinstance(data, Rows):
-        return data._of_places([place])._dtypes()[0]  # type: ignore[attr-defined]  # of a frame
+        return data._columns_at([place])._dtypes()[0]  # type: ignore[attr-defined]  # of a frame
     return data.dtypes.iloc[place]
 
 
@@ -255,62 +258,66 @@ def _index_names(data: Any) -> list[Any]:
 def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -> Any:
     """An inner join of columns of the same dtypes on a GPU, whose rows libcudf finds; None of others."""
     backend = left.data._backend
-    given = {name for name, value in options.items() if value is not None and value is not False}
-    if backend.device == "cpu" or not given <= _PLAIN or not left.keys or len(left.keys) != len(right.keys):
+    used_options = {name for name, value in options.items() if value is not None and value is not False}
+    if backend.device == "cpu" or not used_options <= _PLAIN or not left.keys or len(left.keys) != len(right.keys):
         return None
     interop = backend.interop
     kinds = [side.dtypes_on(backend.device) for side in (left, right)]
     if interop.mode() or not all(kinds) or not all(len(side.data) for side in (left, right)):
         return None
-    for one, other in zip(*kinds, strict=True):
-        if not isinstance(one, (np.dtype, pd.StringDtype)) or one != other:
+    for left_dtype, other in zip(*kinds, strict=True):
+        if not isinstance(left_dtype, (np.dtype, pd.StringDtype)) or left_dtype != other:
             return None
     rows = [
         side._candidates(other) if isinstance(side.data, Rows) else None
         for side, other in ((left, right), (right, left))
     ]
-    keys = [side.columns_of(side.keys, some) for side, some in zip((left, right), rows, strict=True)]
-    found = interop.matching_rows(*keys)
-    count, columns = found[0].size(), list[Any]()
-    for side, some, own_keys, at in zip((left, right), rows, keys, found, strict=True):
-        own = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
+    keys = [side.columns_of(side.keys, candidates) for side, candidates in zip((left, right), rows, strict=True)]
+    matches = interop.matching_rows(*keys)
+    count, columns = matches[0].size(), list[Any]()
+    for side, candidates, own_keys, matched in zip((left, right), rows, keys, matches, strict=True):
+        contributed = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
         packed = isinstance(side.data, Rows)
-        known = dict(zip(side.keys, own_keys, strict=True) if packed else enumerate(interop.columns(side.data)))
-        there = [place for place in own if place in known]
-        made = dict(zip(there, interop.gathered([known[place] for place in there], at), strict=True))
-        if others := [place for place in own if place not in known]:
-            numbers = interop.positions(at)
-            numbers = numbers.astype(np.int64) if some is None else selection.row_array(some)[numbers]
-            made |= zip(others, side.columns_of(others, numbers), strict=True)
-        columns += [made[place] for place in own]
+        loaded = dict(zip(side.keys, own_keys, strict=True) if packed else enumerate(interop.columns(side.data)))
+        loaded_places = [place for place in contributed if place in loaded]
+        payload = dict(
+            zip(loaded_places, interop.gathered([loaded[place] for place in loaded_places], matched), strict=True)
+        )
+        if to_read := [place for place in contributed if place not in loaded]:
+            numbers = interop.positions(matched)
+            numbers = numbers.astype(np.int64) if candidates is None else selection.row_array(candidates)[numbers]
+            payload |= zip(to_read, side.columns_of(to_read, numbers), strict=True)
+        columns += [payload[place] for place in contributed]
     return interop.frame(columns, labels, interop.build_index({"names": [None], "range": [0, count, 1]}, []))
 
 
 def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], labels: Any) -> Any:
-    given = {name: value for name, value in options.items() if name not in ("on", "left_on", "right_on", "suffixes")}
+    join_options = {
+        name: value for name, value in options.items() if name not in ("on", "left_on", "right_on", "suffixes")
+    }
     if left.keys:
-        given["left_on"] = [left.labels[place] for place in left.keys]
+        join_options["left_on"] = [left.labels[place] for place in left.keys]
     if right.keys:
-        given["right_on"] = [right.labels[place] for place in right.keys]
-    if given.get("left_on") == given.get("right_on") and left.keys:
-        given["on"] = given.pop("left_on")
-        del given["right_on"]
+        join_options["right_on"] = [right.labels[place] for place in right.keys]
+    if join_options.get("left_on") == join_options.get("right_on") and left.keys:
+        join_options["on"] = join_options.pop("left_on")
+        del join_options["right_on"]
     # pandas looks at all keys to validate them, and where their dtypes differ, at least whether there are some.
     fewer = not options.get("validate") and (left.data.device != "cpu" or _are_alike(left, right))
-    found = left.joined(right, how, fewer=fewer).merge(right.joined(left, how, fewer=fewer), how=how, **given)
+    matches = left.joined(right, how, fewer=fewer).merge(right.joined(left, how, fewer=fewer), how=how, **join_options)
     interop, columns = left.data._backend.interop, list[Any]()
-    joined = dict(zip(found.columns, interop.columns(found), strict=True))
-    for side, other in ((left, None), (right, left)):
+    joined = dict(zip(matches.columns, interop.columns(matches), strict=True))
+    for side, first_side in ((left, None), (right, left)):
         if side.number not in joined:  # the rows of one side alone are asked for
             continue
         del joined[side.number]
-        own = [name for name in side.labels if other is None or name not in other.labels]
-        taken = [place for place, name in enumerate(side.labels) if name in own and name not in joined]
-        numbers, whole = found[side.number], None
+        contributed = [name for name in side.labels if first_side is None or name not in first_side.labels]
+        taken = [place for place, name in enumerate(side.labels) if name in contributed and name not in joined]
+        numbers, present = matches[side.number], None
         if how != "inner" and numbers.isna().any():
-            whole = numbers.notna().reset_index(drop=True)
+            present = numbers.notna().reset_index(drop=True)
             numbers = numbers.dropna()
-        payload = interop.columns(side.take(taken, numbers.astype("int64").values, whole)) if taken else []
+        payload = interop.columns(side.take(taken, numbers.astype("int64").values, present)) if taken else []
         by_name = dict(zip((side.labels[place] for place in taken), payload, strict=True))
-        columns += [by_name[name] if name in by_name else joined.pop(name) for name in own]
-    return interop.frame([*columns, *joined.values()], labels, found.index)  # last is the indicator
+        columns += [by_name[name] if name in by_name else joined.pop(name) for name in contributed]
+    return interop.frame([*columns, *joined.values()], labels, matches.index)  # last is the indicator

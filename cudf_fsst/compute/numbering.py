@@ -20,7 +20,7 @@ _SEEN_ROWS = 1 << 12
 
 
 def of_rows(frame: Any, places: Sequence[int], dropna: bool) -> tuple[npt.NDArray[Any], int]:
-    """Numbers of groups from 0, -1 of rows in none, and a number above all of them.
+    """The group of each row, numbered from 0, -1 of rows in none; and a number above all of them.
 
     Keys of strings with a dictionary are not decoded. Some numbers may have no rows.
 
@@ -40,26 +40,26 @@ def of_rows(frame: Any, places: Sequence[int], dropna: bool) -> tuple[npt.NDArra
             codes = codes.astype(np.min_scalar_type(-size - 1), copy=True)
             codes[codes < 0] = size
             size += 1
-        numbers, count = _together(numbers, count, codes, size) if key else (codes, size)
+        numbers, count = _combined(numbers, count, codes, size) if key else (codes, size)
     return numbers.astype(np.int8 if count <= _MOST_INT8 else np.int32, copy=False), count
 
 
-def _together(
+def _combined(
     numbers: npt.NDArray[Any], count: int, codes: npt.NDArray[Any], size: int
 ) -> tuple[npt.NDArray[Any], int]:
-    """Numbers of pairs."""
-    gone = (numbers < 0) | (codes < 0)
-    absent = gone if gone.any() else None
+    """The number of each row's pair of a group and the code of one more key, and a number above all of them."""
+    missing = (numbers < 0) | (codes < 0)
+    missing_rows = missing if missing.any() else None
     kind = np.min_scalar_type(-max(count, 1) * max(size, 1) - 1)  # also where all of one key are missing
-    made = numbers.astype(kind) * kind.type(size) + codes.astype(kind, copy=False)
-    if count * size > max(_MOST_LOOSE, len(made)):
-        found = pd.unique(made if absent is None else made[~absent])
-        made, count = pd.Index(found).get_indexer(made), len(found)
+    pairs = numbers.astype(kind) * kind.type(size) + codes.astype(kind, copy=False)
+    if count * size > max(_MOST_LOOSE, len(pairs)):
+        distinct = pd.unique(pairs if missing_rows is None else pairs[~missing_rows])
+        pairs, count = pd.Index(distinct).get_indexer(pairs), len(distinct)
     else:
         count *= size
-    if absent is not None:
-        made[absent] = -1
-    return made, count
+    if missing_rows is not None:
+        pairs[missing_rows] = -1
+    return pairs, count
 
 
 def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
@@ -75,9 +75,9 @@ def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
     if isinstance(series.dtype, pd.CategoricalDtype):
         return series.array.codes, len(series.array.categories)
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufmM":
-        found = _of_sorted(series.to_numpy())
-        if found is not None:
-            return found
+        sorted_codes = _codes_of_sorted(series.to_numpy())
+        if sorted_codes is not None:
+            return sorted_codes
     codes, values = pd.factorize(series)
     return codes, len(values)
 
@@ -85,22 +85,22 @@ def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
 def _codes_of_dictionary(backend: Any, part: Any) -> tuple[npt.NDArray[Any], int]:
     """Codes as a dictionary has them, which need no other order: 3 times as fast as those of categories."""
     (read,) = backend.read([part.indices])
-    count, gone = part.values.rows, None
+    count, missing = part.values.rows, None
     if part.null_count:
-        gone = ~backend.as_bits(read).view(np.bool_)
-        read.values[gone] = 0
+        missing = ~backend.as_bits(read).view(np.bool_)
+        read.values[missing] = 0
     if int(read.values.max()) >= max(count, 1):
         raise ValueError("damaged segment: a code of a value that the dictionary does not have")
     codes = read.values.astype(np.min_scalar_type(-count - 1))
-    if gone is not None:
-        codes[gone] = -1
+    if missing is not None:
+        codes[missing] = -1
     return codes, count
 
 
-def _of_sorted(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int] | None:
+def _codes_of_sorted(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int] | None:
     """Codes of values that ascend, none of them missing, without a hash table: 20 times as fast; None of others."""
-    for some in (values[:_SEEN_ROWS], values):
-        if not bool((some[1:] >= some[:-1]).all()) or some[:1].size == 0 or some[0] != some[0]:
+    for part in (values[:_SEEN_ROWS], values):
+        if not bool((part[1:] >= part[:-1]).all()) or part[:1].size == 0 or part[0] != part[0]:
             return None
     codes = np.zeros(len(values), np.int32)
     np.cumsum(values[1:] != values[:-1], out=codes[1:])
@@ -110,5 +110,5 @@ def _of_sorted(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int] | None:
 def is_sorted(numbers: npt.NDArray[Any], count: int) -> bool:
     """Whether rows of a group lie together, so that the groups may be in the rows' order."""
     return all(
-        int(np.count_nonzero(some[1:] != some[:-1])) <= count for some in (numbers[: count + _SEEN_ROWS], numbers)
+        int(np.count_nonzero(part[1:] != part[:-1])) <= count for part in (numbers[: count + _SEEN_ROWS], numbers)
     )

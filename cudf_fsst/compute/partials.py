@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .pieces import WantedColumn
+from .pieces import Aggregate
 
 #: What `aggregate` knows: and which aggregates of pieces these are made of.
 PARTS = {
@@ -24,20 +24,20 @@ PARTS = {
 _AGAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
-def can(frame: Any, wanted: WantedColumn) -> bool:
+def supports(frame: Any, column_aggregate: Aggregate) -> bool:
     """Whether `aggregate` gives this."""
-    kind = frame._columns[wanted.place].type
-    return wanted.how in PARTS and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    kind = frame._columns[column_aggregate.place].type
+    return column_aggregate.how in PARTS and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def aggregate(
     frame: Any,
     pieces: Sequence[tuple[int, int]],
     keys: Sequence[int],
-    wanted: Sequence[WantedColumn],
+    aggregates: Sequence[Aggregate],
     options: Mapping[str, Any],
 ) -> Any:
-    """A DataFrame of the library, whose index are the keys, with a column for each of what is wanted.
+    """Aggregates of groups, a DataFrame of the library: the keys as index, a column for each aggregate.
 
     Parameters
     ----------
@@ -47,40 +47,40 @@ def aggregate(
         Rows to decode at a time, one piece or more.
     keys
         Places of columns.
-    wanted
-        See `can`.
+    aggregates
+        See `supports`.
     options
         Of ``groupby``.
     """
     concat = frame._backend.interop.concat_values
-    called = [f"c{place}" for place in range(len(frame._columns))]
-    by = [called[place] for place in keys]
-    asked: dict[str, list[str]] = {}
-    for one in wanted:
-        asked.setdefault(called[one.place], []).extend(PARTS[one.how])
-    asked = {label: list(dict.fromkeys(names)) for label, names in asked.items()}
-    again = {f"{label} {name}": _AGAIN[name] for label, names in asked.items() for name in names}
+    labels = [f"c{place}" for place in range(len(frame._columns))]
+    by = [labels[place] for place in keys]
+    partial_names: dict[str, list[str]] = {}
+    for column_aggregate in aggregates:
+        partial_names.setdefault(labels[column_aggregate.place], []).extend(PARTS[column_aggregate.how])
+    partial_names = {label: list(dict.fromkeys(names)) for label, names in partial_names.items()}
+    combining = {f"{label} {name}": _AGAIN[name] for label, names in partial_names.items() for name in names}
     inner = {"dropna": options.get("dropna", True), "sort": False, "observed": True}
-    kept: Any = None
+    combined: Any = None
     for start, stop in pieces:
         rows = frame._range(start, stop)
-        rows.columns = called
-        made = rows.groupby(by, **inner).agg(asked)
+        rows.columns = labels
+        piece = rows.groupby(by, **inner).agg(partial_names)
         del rows
-        made.columns = list(again)
-        if kept is not None:
-            made = concat([kept, made.reset_index()]).groupby(by, **inner).agg(again)
-        kept = made.reset_index()
-    found = kept.groupby(by, **options).agg(again)
-    found.index.names = [frame.columns[place] for place in keys]
-    for number, one in enumerate(wanted):
-        label = called[one.place]
-        if one.how != "mean":
-            found[f"r{number}"] = found[f"{label} {one.how}"]
+        piece.columns = list(combining)
+        if combined is not None:
+            piece = concat([combined, piece.reset_index()]).groupby(by, **inner).agg(combining)
+        combined = piece.reset_index()
+    result = combined.groupby(by, **options).agg(combining)
+    result.index.names = [frame.columns[place] for place in keys]
+    for number, column_aggregate in enumerate(aggregates):
+        label = labels[column_aggregate.place]
+        if column_aggregate.how != "mean":
+            result[f"r{number}"] = result[f"{label} {column_aggregate.how}"]
             continue
-        counts = found[f"{label} count"]
+        counts = result[f"{label} count"]
         # cuDF cannot divide by a column of zeros alone where the quotients are missing.
-        found[f"r{number}"] = found[f"{label} sum"] / counts.where(counts > 0)
-    made = found[[f"r{number}" for number in range(len(wanted))]]
-    made.columns = range(len(wanted))
-    return made
+        result[f"r{number}"] = result[f"{label} sum"] / counts.where(counts > 0)
+    piece = result[[f"r{number}" for number in range(len(aggregates))]]
+    piece.columns = range(len(aggregates))
+    return piece

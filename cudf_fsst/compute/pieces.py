@@ -15,14 +15,14 @@ from ..codecs.node import Content
 from ..workers import map_items, num_threads
 from . import tallies
 
-#: What `aggregate` knows.
+#: Names of the aggregates that `aggregate` computes.
 NAMES = frozenset("sum min max mean std var median count size nunique first last any all".split())
 #: Aggregates of which that of some rows and that of the others give, by the same name, that of all.
 _THE_SAME_AGAIN = frozenset(("sum", "min", "max", "any", "all"))
 
 
-class WantedColumn(NamedTuple):
-    """An aggregate of a column, by its place."""
+class Aggregate(NamedTuple):
+    """An aggregate of a column: the column's position, and the aggregate's name."""
 
     place: int
     how: str
@@ -35,16 +35,16 @@ class Aggregates(NamedTuple):
     ----------
     firsts : ndarray of int64
         The first row of each.
-    found : dict
-        Of what was wanted, a Series with one value for each group.
+    columns : dict
+        Of each aggregate a Series with one value for each group.
     """
 
     firsts: npt.NDArray[np.int64]
-    found: dict[WantedColumn, Any]
+    columns: dict[Aggregate, Any]
 
 
 def aggregate(
-    frame: Any, numbers: npt.NDArray[Any], count: int, wanted: Sequence[WantedColumn], as_frame: bool
+    frame: Any, numbers: npt.NDArray[Any], count: int, aggregates: Sequence[Aggregate], as_frame: bool
 ) -> Aggregates:
     """Aggregates of a compressed frame's columns.
 
@@ -64,27 +64,35 @@ def aggregate(
         Whether the library is asked for the aggregates of DataFrames, whose objects stay objects, or of Series.
     """
     rows = tallies.TalliedRows(count)
-    places = dict.fromkeys(one.place for one in wanted)
+    places = dict.fromkeys(column_aggregate.place for column_aggregate in aggregates)
     columns = {place: _Column(frame, place, count, rows, as_frame) for place in places}
-    answers = {one: columns[one.place].ask(one.how) for one in wanted}
+    answers = {
+        column_aggregate: columns[column_aggregate.place].ask(column_aggregate.how) for column_aggregate in aggregates
+    }
     decoded = [place for place, column in columns.items() if column.reads]
-    part = frame._of_places(decoded)
-    labels = pd.RangeIndex(count).astype("category").dtype if any(one.by_library for one in columns.values()) else None
+    part = frame._columns_at(decoded)
+    labels = (
+        pd.RangeIndex(count).astype("category").dtype
+        if any(column_aggregate.by_library for column_aggregate in columns.values())
+        else None
+    )
     for start, stop in part._default_pieces() if decoded else [(0, len(frame))]:
-        some = numbers[start:stop]
-        keys = None if labels is None else pd.Categorical.from_codes(some, dtype=labels)
-        jobs: list[Callable[[], None]] = [partial(rows.add, some, start)]
+        piece_numbers = numbers[start:stop]
+        keys = None if labels is None else pd.Categorical.from_codes(piece_numbers, dtype=labels)
+        jobs: list[Callable[[], None]] = [partial(rows.add, piece_numbers, start)]
         floats: list[tuple[tallies.Floats, npt.NDArray[Any]]] = []
         for place, buffers in zip(decoded, part._backend.read(part._nodes, start, stop), strict=True):
             column = columns[place]
             series = column.series(buffers)
-            jobs += column.jobs(some, keys, series, start)
-            floats += [(kept, series.to_numpy()) for kept in column.floats.values()]
-        map_items(_call, [*tallies.adding_floats(some, floats, num_threads()), *jobs])
+            jobs += column.jobs(piece_numbers, keys, series, start)
+            floats += [(sums, series.to_numpy()) for sums in column.floats.values()]
+        map_items(_call, [*tallies.adding_floats(piece_numbers, floats, num_threads()), *jobs])
     del part
     map_items(_call, [partial(column.mark, numbers) for column in columns.values() if column.marks])
     observed = np.flatnonzero(rows.sizes)
-    return Aggregates(rows.firsts[observed], {one: ask(numbers, observed) for one, ask in answers.items()})
+    return Aggregates(
+        rows.firsts[observed], {column_aggregate: ask(numbers, observed) for column_aggregate, ask in answers.items()}
+    )
 
 
 def _call(job: Callable[[], None]) -> None:
@@ -96,7 +104,7 @@ _Answer = Callable[[npt.NDArray[Any], npt.NDArray[Any]], Any]
 
 
 class _Column:
-    """What is kept of a column.
+    """Tallies of the groups' values in a column, to which pieces are added.
 
     Attributes
     ----------
@@ -114,10 +122,10 @@ class _Column:
         self._frame, self._place, self._count, self._rows = frame, place, count, rows
         self._as_frame = as_frame
         self._content: Content = frame._columns[place]
-        (self._dtype,) = frame._of_places([place])._dtypes()
+        (self._dtype,) = frame._columns_at([place])._dtypes()
         # NumPy's numbers and booleans. Its smallest floats are no type of Numba's.
         self._kind = self._dtype.kind if isinstance(self._dtype, np.dtype) and self._dtype != np.float16 else "O"
-        self._kept: dict[str, tuple[Any, Callable[..., None]]] = {}  # what is kept, and what adds a piece to it
+        self._tallies: dict[str, tuple[Any, Callable[..., None]]] = {}  # what is kept, and what adds a piece to it
         self._bits: tallies.Marked | None = None
         self.floats: dict[Any, tallies.Floats] = {}
         self.by_library = False
@@ -128,7 +136,7 @@ class _Column:
 
     @property
     def reads(self) -> bool:
-        return bool(self._kept or self.floats)
+        return bool(self._tallies or self.floats)
 
     @property
     def _may_have_nan(self) -> bool:
@@ -142,12 +150,12 @@ class _Column:
         return not (self._content.node.null_count or self._may_have_nan)
 
     def mark(self, numbers: Any) -> None:
-        """Look at all rows, whether they are missing."""
+        """Tally which rows are valid, of all rows at once."""
         backend, node = self._frame._backend, self._content.node
         if node.null_count == node.rows:
             return
-        there = backend.as_bits(backend.validity(node)).view(np.bool_)
-        self._bits.add(numbers, there, 0)  # type: ignore[union-attr]  # see `marks`
+        valid = backend.as_bits(backend.validity(node)).view(np.bool_)
+        self._bits.add(numbers, valid, 0)  # type: ignore[union-attr]  # see `marks`
 
     def series(self, buffers: Any) -> Any:
         """Rows that were read, a Series labelled from 0."""
@@ -156,40 +164,42 @@ class _Column:
         return self._frame._backend.interop.build(buffers, content.type, content.stored, nullable=nullable)
 
     def jobs(self, numbers: Any, keys: Any, series: Any, start: int) -> list[Callable[[], None]]:
-        """What adds a piece to all that is kept, but for `floats`."""
-        return [partial(add, kept, numbers, keys, series, start) for kept, add in self._kept.values()]
+        """Calls that add a piece to all tallies but `floats`."""
+        return [partial(add, tally, numbers, keys, series, start) for tally, add in self._tallies.values()]
 
     def ask(self, how: str) -> _Answer:
-        """See to it that an aggregate can be given."""
-        made: _Answer | None = None
+        """Begin the tallies that an aggregate needs; returns the function that gives the aggregate in the end."""
+        answer: _Answer | None = None
         if how == "size":
             return lambda _, observed: pd.Series(self._rows.sizes[observed])
         if how in ("first", "last"):
-            made = self._end(how)
+            answer = self._end(how)
         elif how == "count" and not pa.types.is_nested(self._content.type):
-            made = self._count_of_values()
+            answer = self._count_of_values()
         elif self._kind in "iufb":
-            made = self._numeric(how)
-        if made is None and how in _THE_SAME_AGAIN and self._can_be_combined(how):
+            answer = self._numeric(how)
+        if answer is None and how in _THE_SAME_AGAIN and self._can_be_combined(how):
             self.by_library = True
-            kept = self._keep(how, lambda: _ByLibrary(how), lambda kept, _, keys, series, __: kept.add(keys, series))
-            return lambda _, __: kept.made
-        return made or partial(self._of_all, how)
+            tally = self._tally(
+                how, lambda: _ByLibrary(how), lambda tally, _, keys, series, __: tally.add(keys, series)
+            )
+            return lambda _, __: tally.made
+        return answer or partial(self._of_whole_column, how)
 
-    def _keep(self, name: str, make: Callable[[], Any], add: Callable[..., None]) -> Any:
-        """What is kept by this name, made if it is not there."""
-        if name not in self._kept:
-            self._kept[name] = make(), add
-        return self._kept[name][0]
+    def _tally(self, name: str, make: Callable[[], Any], add: Callable[..., None]) -> Any:
+        """The tally of this name, which is made if there is none."""
+        if name not in self._tallies:
+            self._tallies[name] = make(), add
+        return self._tallies[name][0]
 
     # Aggregates of pieces -----------------------------------------------------------------------------------------
 
     def _marked(self) -> Any:
-        """Which values are there."""
+        """The tally of valid rows."""
         if self._content.node.null_count and not self._may_have_nan:
             self._bits = self._bits or tallies.Marked(self._count)
             return self._bits
-        return self._keep("there", lambda: tallies.Marked(self._count), _add_there)
+        return self._tally("there", lambda: tallies.Marked(self._count), _add_valid)
 
     def _count_of_values(self) -> _Answer:
         if self._is_full:
@@ -211,10 +221,10 @@ class _Column:
             rows, counts = (marked.firsts if how == "first" else marked.lasts), marked.counts
 
         def answer(_: Any, observed: Any) -> Any:
-            part = self._frame._of_places([self._place])
-            found = part._take(part._numbers(rows[observed])).iloc[:, 0].reset_index(drop=True)
-            there = counts[observed] > 0
-            return found if there.all() else found.where(there)
+            part = self._frame._columns_at([self._place])
+            values = part._take(part._numbers(rows[observed])).iloc[:, 0].reset_index(drop=True)
+            valid = counts[observed] > 0
+            return values if valid.all() else values.where(valid)
 
         return answer
 
@@ -226,28 +236,28 @@ class _Column:
         count, dtype = self._count, self._dtype
         exact = self._kind != "f"
         if how == "sum" and exact:
-            kept = self._keep("integers", lambda: tallies.Integers(count), _add_values)
+            tally = self._tally("integers", lambda: tallies.Integers(count), _add_values)
             kind = np.uint64 if self._kind == "u" else np.int64
-            return lambda _, observed: pd.Series(kept.sums.view(kind)[observed])
+            return lambda _, observed: pd.Series(tally.sums.view(kind)[observed])
         if how == "sum":
-            kept = self._floats(dtype)
-            return lambda _, observed: pd.Series(kept.sums[observed])
+            tally = self._floats(dtype)
+            return lambda _, observed: pd.Series(tally.sums[observed])
         if how == "mean":
-            kept = self._floats(np.float64 if exact else dtype)
-            return lambda _, observed: pd.Series(kept.means()[observed])
+            tally = self._floats(np.float64 if exact else dtype)
+            return lambda _, observed: pd.Series(tally.means()[observed])
         if how in ("var", "std") and (exact or dtype == np.float64):
-            kept = self._keep("spread", lambda: tallies.Spread(count, np.float64), _add_values)
+            tally = self._tally("spread", lambda: tallies.Spread(count, np.float64), _add_values)
             root: Callable[[Any], Any] = np.sqrt if how == "std" else np.array
-            return lambda _, observed: pd.Series(root(kept.variances()[observed]))
+            return lambda _, observed: pd.Series(root(tally.variances()[observed]))
         if how in ("min", "max"):
-            kept = self._keep(how, lambda: tallies.Extremes(count, dtype, how == "min"), _add_values)
-            return lambda _, observed: pd.Series(kept.best[observed]).where(kept.counts[observed] > 0)
+            tally = self._tally(how, lambda: tallies.Extremes(count, dtype, how == "min"), _add_values)
+            return lambda _, observed: pd.Series(tally.best[observed]).where(tally.counts[observed] > 0)
         if how in ("any", "all"):
-            kept = self._keep("true", lambda: tallies.Marked(count), _add_true)
+            tally = self._tally("true", lambda: tallies.Marked(count), _add_true)
             if how == "any":
-                return lambda _, observed: pd.Series(kept.counts[observed] > 0)
+                return lambda _, observed: pd.Series(tally.counts[observed] > 0)
             counts = self._rows.sizes if exact else self._floats(dtype).counts
-            return lambda _, observed: pd.Series(kept.counts[observed] == counts[observed])
+            return lambda _, observed: pd.Series(tally.counts[observed] == counts[observed])
         return None
 
     def _can_be_combined(self, how: str) -> bool:
@@ -262,13 +272,13 @@ class _Column:
 
     # Of whole columns ---------------------------------------------------------------------------------------------
 
-    def _of_all(self, how: str, numbers: Any, observed: Any) -> Any:
+    def _of_whole_column(self, how: str, numbers: Any, observed: Any) -> Any:
         del observed
         (buffers,) = self._frame._backend.read([self._content.node])
         keys = pd.Categorical.from_codes(numbers, categories=range(self._count))
         series = self.series(buffers)
-        made = getattr((series.to_frame() if self._as_frame else series).groupby(keys, observed=True), how)()
-        return (made.iloc[:, 0] if self._as_frame else made).reset_index(drop=True)
+        result = getattr((series.to_frame() if self._as_frame else series).groupby(keys, observed=True), how)()
+        return (result.iloc[:, 0] if self._as_frame else result).reset_index(drop=True)
 
 
 class _ByLibrary:
@@ -280,28 +290,28 @@ class _ByLibrary:
 
     def add(self, keys: Any, series: Any) -> None:
         """A Series, and categories of its groups."""
-        more = getattr(series.groupby(keys, observed=True), self._how)()
+        combined = getattr(series.groupby(keys, observed=True), self._how)()
         if self._made is not None:
-            more = pd.concat([self._made, more])
-            more = getattr(more.groupby(level=0, observed=True), self._how)()
-        self._made = more
+            combined = pd.concat([self._made, combined])
+            combined = getattr(combined.groupby(level=0, observed=True), self._how)()
+        self._made = combined
 
     @property
     def made(self) -> Any:
         return self._made.reset_index(drop=True)
 
 
-def _add_there(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+def _add_valid(tally: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
     del keys
-    kept.add(numbers, series.notna().to_numpy(), start)
+    tally.add(numbers, series.notna().to_numpy(), start)
 
 
-def _add_true(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+def _add_true(tally: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
     del keys
     values = series.to_numpy()
-    kept.add(numbers, (values != 0) & (values == values), start)
+    tally.add(numbers, (values != 0) & (values == values), start)
 
 
-def _add_values(kept: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
+def _add_values(tally: Any, numbers: Any, keys: Any, series: Any, start: int) -> None:
     del keys, start
-    kept.add(numbers, series.to_numpy())
+    tally.add(numbers, series.to_numpy())

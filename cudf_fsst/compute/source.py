@@ -23,7 +23,7 @@ class FrameSource(Protocol):
 
     def __contains__(self, label: object) -> bool: ...
 
-    def _of_places(self, places: Sequence[int]) -> Any:
+    def _columns_at(self, places: Sequence[int]) -> Any:
         """A frame of some columns."""
 
     @property

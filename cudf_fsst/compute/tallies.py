@@ -31,10 +31,10 @@ def _count(numbers: Any, start: int, sizes: Any, firsts: Any) -> None:
 
 
 @njit()
-def _mark(numbers: Any, there: Any, start: int, counts: Any, firsts: Any, lasts: Any) -> None:
+def _mark(numbers: Any, flags: Any, start: int, counts: Any, firsts: Any, lasts: Any) -> None:
     for row in range(numbers.size):
         group = numbers[row]
-        if group >= 0 and there[row]:
+        if group >= 0 and flags[row]:
             if counts[group] == 0:
                 firsts[group] = start + row
             counts[group] += 1
@@ -59,10 +59,10 @@ def _add_floats(numbers: Any, values: Any, sums: Any, lost: Any, counts: Any) ->
                 value = values[column][row]
                 if value == value:
                     counts[column][group] += 1
-                    more = value - lost[column][group]
-                    total = sums[column][group] + more
-                    rest = total - sums[column][group] - more
-                    lost[column][group] = rest if rest == rest else 0  # of infinite sums
+                    addend = value - lost[column][group]
+                    total = sums[column][group] + addend
+                    error = total - sums[column][group] - addend
+                    lost[column][group] = error if error == error else 0  # of infinite sums
                     sums[column][group] = total
 
 
@@ -117,9 +117,9 @@ class Marked:
     def __init__(self, groups: int) -> None:
         self.counts, self.firsts, self.lasts = (np.zeros(groups, np.int64) for _ in range(3))
 
-    def add(self, numbers: Any, there: Any, start: int) -> None:
+    def add(self, numbers: Any, flags: Any, start: int) -> None:
         """Booleans of the rows from `start` on."""
-        _mark(numbers, there, start, self.counts, self.firsts, self.lasts)
+        _mark(numbers, flags, start, self.counts, self.firsts, self.lasts)
 
 
 class Integers:
@@ -153,23 +153,23 @@ def adding_floats(
     An addition waits for the one before it in its group, but not for those of other columns. So few threads add several
     columns together: of three, where rows of a group follow each other, in 0.43 of the time.
     """
-    alike: dict[Any, list[tuple[Floats, npt.NDArray[Any]]]] = {}
-    for kept, values in columns:
-        new = values.dtype != kept.sums.dtype
-        layout = kept.sums.dtype, new or values.flags.writeable, new or values.flags.c_contiguous
-        alike.setdefault(layout, []).append((kept, values))
+    by_layout: dict[Any, list[tuple[Floats, npt.NDArray[Any]]]] = {}
+    for tally, values in columns:
+        new = values.dtype != tally.sums.dtype
+        layout = tally.sums.dtype, new or values.flags.writeable, new or values.flags.c_contiguous
+        by_layout.setdefault(layout, []).append((tally, values))
     size = max(min(-(-len(columns) // max(threads // 2, 1)), _TOGETHER), 1)
     return [
-        partial(_add_columns, numbers, some[start : start + size])
-        for some in alike.values()
-        for start in range(0, len(some), size)
+        partial(_add_columns, numbers, group[start : start + size])
+        for group in by_layout.values()
+        for start in range(0, len(group), size)
     ]
 
 
 def _add_columns(numbers: Any, columns: Sequence[tuple[Floats, npt.NDArray[Any]]]) -> None:
-    kept = [one for one, _ in columns]
-    values = tuple(values.astype(one.sums.dtype, copy=False) for one, values in columns)
-    sums, lost, counts = (tuple(getattr(one, name) for one in kept) for name in ("sums", "lost", "counts"))
+    tallies = [tally for tally, _ in columns]
+    values = tuple(values.astype(tally.sums.dtype, copy=False) for tally, values in columns)
+    sums, lost, counts = (tuple(getattr(tally, name) for tally in tallies) for name in ("sums", "lost", "counts"))
     _add_floats(numbers, values, sums, lost, counts)
 
 
@@ -187,9 +187,9 @@ class Spread:
     def variances(self) -> Any:
         """NaN of groups of less than two values."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            made = self.squares / (self.counts - 1).astype(self.squares.dtype)
-        made[self.counts < 2] = np.nan
-        return made
+            result = self.squares / (self.counts - 1).astype(self.squares.dtype)
+        result[self.counts < 2] = np.nan
+        return result
 
 
 class Extremes:

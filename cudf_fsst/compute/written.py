@@ -50,7 +50,7 @@ class Written(Rows):
                     {"include": np.number} if include is exclude is None else {"include": include, "exclude": exclude}
                 )
                 places = list(some.select_dtypes(**kinds).columns) or list(some.columns)
-            part = self._of_places(places)  # type: ignore[attr-defined]  # of a frame
+            part = self._columns_at(places)  # type: ignore[attr-defined]  # of a frame
             return self._out(part._range(0, None).describe(**options))
 
     def info(self, buf: Any = None, *, show_counts: bool | None = None) -> None:

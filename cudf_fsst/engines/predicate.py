@@ -26,7 +26,7 @@ Mask = Any
 
 
 class Filter:
-    """What may be kept of the rows of columns.
+    """Masks of the rows of columns that an engine's filter may keep.
 
     Parameters
     ----------
@@ -47,84 +47,84 @@ class Filter:
         parts : sequence of (str, Part or None)
             With what the log calls them.
         """
-        found: Mask = None
+        kept: Mask = None
         for name, part in parts:
             mask = None if part is None else self._may(part, True)
             LOGGER.debug("filter %s: %s", name, "by the engine" if mask is None else "codes")
-            found = _and(found, mask)
-        return found
+            kept = _and(kept, mask)
+        return kept
 
-    def _may(self, part: Part, wanted: bool) -> Mask:
-        """Rows for which a part may be true, or false."""
+    def _may(self, part: Part, value: bool) -> Mask:
+        """Rows for which a part may have a value: true, or false."""
         if isinstance(part, Not):
-            return self._may(part.part, not wanted)
+            return self._may(part.part, not value)
         if isinstance(part, Both):
-            every = part.either != wanted  # all have to be so, else one is enough
-            found: Mask = None
-            for number, one in enumerate(part.parts):
-                mask = None if one is None else self._may(one, wanted)
-                if every:
-                    found = _and(found, mask)
+            all_needed = part.either != value  # all have to be so, else one is enough
+            rows: Mask = None
+            for number, inner in enumerate(part.parts):
+                mask = None if inner is None else self._may(inner, value)
+                if all_needed:
+                    rows = _and(rows, mask)
                 elif mask is None:
                     return None
                 else:
-                    found = mask if number == 0 else found | mask
-            return found
+                    rows = mask if number == 0 else rows | mask
+            return rows
         node = self._nodes[part.column]
         if isinstance(part, IsNull):
-            return self._valid(node, not wanted)
+            return self._valid(node, not value)
         if isinstance(part, Text):
-            found = self._text(node, part, wanted)
+            rows = self._text(node, part, value)
         else:
-            found = self._range(node, part, wanted)
-        return found if found is None or not node.null_count else found & self._valid(node, True)
+            rows = self._range(node, part, value)
+        return rows if rows is None or not node.null_count else rows & self._valid(node, True)
 
-    def _valid(self, node: Node, wanted: bool) -> Mask:
-        """Rows that are not null, or that are."""
+    def _valid(self, node: Node, value: bool) -> Mask:
+        """Which rows are valid, or, with `value` False, null."""
         backend = self._backend
         if not node.null_count:
-            return backend.arrays.full(node.rows, wanted, np.bool_)
+            return backend.arrays.full(node.rows, value, np.bool_)
         if node.null_count == node.rows:
-            return backend.arrays.full(node.rows, not wanted, np.bool_)
+            return backend.arrays.full(node.rows, not value, np.bool_)
         valid = backend.as_bits(backend.validity(node)).view(np.bool_)
-        return valid if wanted else ~valid
+        return valid if value else ~valid
 
-    def _booleans(self, found: ColumnBuffers) -> Mask:
-        return self._backend.as_array(found).view(np.bool_)
+    def _booleans(self, column: ColumnBuffers) -> Mask:
+        return self._backend.as_array(column).view(np.bool_)
 
-    def _text(self, node: Node, part: Text, wanted: bool) -> Mask:
-        found: Mask = None
+    def _text(self, node: Node, part: Text, value: bool) -> Mask:
+        rows: Mask = None
         for question in part.questions:
             plan = search.plan(question)
-            matched = None if plan is None else self._backend.match(node, plan)
-            if matched is None:
+            answered = None if plan is None else self._backend.match(node, plan)
+            if answered is None:
                 return None
-            some, exact = matched
-            if not (exact or wanted):
+            answers, exact = answered
+            if not (exact or value):
                 return None
             if part.length is None:
-                mask = self._booleans(some)
+                mask = self._booleans(answers)
             else:
-                numbers = self._backend.as_array(some).view(np.int32)
+                numbers = self._backend.as_array(answers).view(np.int32)
                 mask = (numbers >= part.length[0]) & (numbers <= part.length[1])
-            found = mask if found is None else found | mask
-        return found if wanted else ~found
+            rows = mask if rows is None else rows | mask
+        return rows if value else ~rows
 
-    def _range(self, node: Node, part: Range, wanted: bool) -> Mask:
+    def _range(self, node: Node, part: Range, value: bool) -> Mask:
         limits = limits_of(node)
         if limits is None:
             return None
-        least, largest = part.integers(most=wanted)
+        least, largest = part.integers(most=value)
         low = limits[0] if least is None else max(limits[0], least)
         high = limits[1] if largest is None else min(limits[1], largest)
-        span = Span(low, high, not wanted) if low <= high else Span(1, 0, not wanted)
+        span = Span(low, high, not value) if low <= high else Span(1, 0, not value)
         if len(node.values) == 1:
             return self._compared(node, span)
         return self._wide(node, span)
 
     def _compared(self, node: Node, span: Span) -> Mask:
-        found = self._backend.compare(node, span)
-        return None if found is None else self._booleans(found)
+        answers = self._backend.compare(node, span)
+        return None if answers is None else self._booleans(answers)
 
     def _wide(self, node: Node, span: Span) -> Mask:
         """Numbers of 16 bytes, whose low halves have no sign."""
@@ -135,24 +135,24 @@ class Filter:
         if span.low > span.high:
             return self._backend.arrays.full(node.rows, span.outside, np.bool_)
         (top, low), (end, high) = divmod(span.low, 1 << 64), divmod(span.high, 1 << 64)
-        most = (1 << 64) - 1
+        largest = (1 << 64) - 1
         # Between both ends' high halves the low one may be any.
-        pieces = [((top, top), (low, high))] if top == end else [((top, top), (low, most)), ((end, end), (0, high))]
+        pieces = [((top, top), (low, high))] if top == end else [((top, top), (low, largest)), ((end, end), (0, high))]
         if end > top + 1:
-            pieces.append(((top + 1, end - 1), (0, most)))
-        found: Mask = None
-        for above, below in pieces:
-            mask = self._compared(halves[1], Span(*above))
-            if mask is not None and below != (0, most):
-                other = self._compared(halves[0], Span(*below))
-                mask = None if other is None else mask & other
+            pieces.append(((top + 1, end - 1), (0, largest)))
+        rows: Mask = None
+        for high_span, low_span in pieces:
+            mask = self._compared(halves[1], Span(*high_span))
+            if mask is not None and low_span != (0, largest):
+                low_mask = self._compared(halves[0], Span(*low_span))
+                mask = None if low_mask is None else mask & low_mask
             if mask is None:
                 return None
-            found = mask if found is None else found | mask
-        return ~found if span.outside else found
+            rows = mask if rows is None else rows | mask
+        return ~rows if span.outside else rows
 
 
-def _and(one: Mask, other: Mask) -> Mask:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _and(left: Mask, right: Mask) -> Mask:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right

@@ -322,10 +322,10 @@ def _are_there(node: Node, rows: Any) -> Any:
     return np.unpackbits(cpu.take_bits(node.validity, rows), count=rows.size, bitorder="little").view(np.bool_)
 
 
-def survey(node: Node, look: Callable[[Any], None]) -> None:
+def survey(node: Node, visit: Callable[[Any], None]) -> None:
     """Show all the values of a node, as unsigned integers, some at a time."""
     for stream in node.values:
-        cpu.survey(stream, look)
+        cpu.survey(stream, visit)
 
 
 def _plain(kind: Any) -> bool:

@@ -269,16 +269,16 @@ class Coded:
         return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
 
 
-def take(part: DictPart, wanted: Selected, *, room: int) -> HostStrings:
+def take(part: DictPart, rows: Selected, *, scratch_nbytes: int) -> HostStrings:
     """Rows in any order, repeated or not, each of which is there."""
     indices, own = part.children
     (parts,), (edges,) = indices.values, indices.values_edges
-    codes = fixed.take(parts, part.itemsize, wanted, edges=edges, room=room).astype(np.int64)
+    codes = fixed.take(parts, part.itemsize, rows, edges=edges, scratch_nbytes=scratch_nbytes).astype(np.int64)
     count, bits, nulls = codes.size, None, 0
     if not count:
         return HostStrings(0, _NONE, np.zeros(1, np.int32))
     if indices.validity:
-        bits = fixed.take_bits(indices.validity, wanted, edges=indices.validity_edges)
+        bits = fixed.take_bits(indices.validity, rows, edges=indices.validity_edges)
         valid = np.unpackbits(bits, count=count, bitorder="little")
         nulls = count - int(np.count_nonzero(valid))
         bits = bits if nulls else None
@@ -288,8 +288,8 @@ def take(part: DictPart, wanted: Selected, *, room: int) -> HostStrings:
     if int(codes.max()) >= own.rows:
         raise damaged()
     if 4 * count < own.rows:
-        wanted, codes = np.unique(codes, return_inverse=True)
-        strings = text.take(own.segments, wanted, edges=own.segment_edges)
+        rows, codes = np.unique(codes, return_inverse=True)
+        strings = text.take(own.segments, rows, edges=own.segment_edges)
     else:
         strings = text.read(own.segments, edges=own.segment_edges)
     if not nulls:

@@ -45,14 +45,14 @@ def remap(
             tables.launch(lane)
         return
     step = max(CODES_NBYTES, scratch_limit(part.chars + 4 * part.rows)) // itemsize
-    room = lane.allocate(min(step, stop - start) * itemsize)
+    codes = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
         rows = min(step, stop - first)
-        fixed.decompress([fixed.ReadRequest(part.indices.values, room.ptr, first, first + rows)], lane=lane)
+        fixed.decompress([fixed.ReadRequest(part.indices.values, codes.ptr, first, first + rows)], lane=lane)
         grid = min(blocks(rows, 16 * launch.READ_THREADS), 8 * device_attributes()["multiprocessors"])
         to = out + (first - start) * nbytes
         tables = JobTables()
-        job = launch.MapJob(room.ptr, itemsize, rows, table, values, to, nbytes, grid)
+        job = launch.MapJob(codes.ptr, itemsize, rows, table, values, to, nbytes, grid)
         tables.add_jobs(read_kernel("dict_map"), launch.READ_THREADS, [grid], job)
         tables.launch(lane)
 

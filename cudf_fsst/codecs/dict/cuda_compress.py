@@ -189,20 +189,20 @@ def dictionaries(columns: Sequence[DictColumn], *, lane: Lane, outbox: Outbox | 
     if not asked:
         return
     tasks = [column.task for column in columns]
-    room = scratch(tasks, others_nbytes)
+    scratch_nbytes = scratch(tasks, others_nbytes)
     waiting: list[tuple[DictColumn, DictionaryScope]] = []
-    for first, last in _rounds(searches, room):
-        yield from _round(searches[first:last], asked[first:last], room, waiting, lane, outbox)
+    for first, last in _rounds(searches, scratch_nbytes):
+        yield from _round(searches[first:last], asked[first:last], scratch_nbytes, waiting, lane, outbox)
     for some in _groups(waiting):
         yield from _compress_values(some, lane, outbox)
 
 
-def _rounds(searches: Sequence[cuda_find.ScopeRange], room: int) -> Iterator[tuple[int, int]]:
+def _rounds(searches: Sequence[cuda_find.ScopeRange], scratch_nbytes: int) -> Iterator[tuple[int, int]]:
     """Searches that share the room: the first and, exclusive, the last."""
     start, nbytes = 0, _PACKING_NULLS
     for i, search in enumerate(searches):
         own = search.most_nbytes + search.rows // _ROWS_PER_BYTE
-        if i > start and nbytes + own > room:
+        if i > start and nbytes + own > scratch_nbytes:
             yield start, i
             start, nbytes = i, _PACKING_NULLS
         nbytes += own
@@ -213,7 +213,7 @@ def _rounds(searches: Sequence[cuda_find.ScopeRange], room: int) -> Iterator[tup
 def _round(
     searches: Sequence[cuda_find.ScopeRange],
     asked: Sequence[tuple[DictColumn, int]],
-    room: int,
+    scratch_nbytes: int,
     waiting: list[tuple[DictColumn, DictionaryScope]],
     lane: Lane,
     outbox: Outbox | None,
@@ -223,7 +223,7 @@ def _round(
     Codes and values are measured together, with one wait for both.
     """
     packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
-    numbered = yield from cuda_find.number(searches, lane, room=room - packing)
+    numbered = yield from cuda_find.number(searches, lane, scratch_nbytes=scratch_nbytes - packing)
     made: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
     gathered: list[tuple[DictColumn, DictionaryScope]] = []
     try:
@@ -237,8 +237,8 @@ def _round(
             made.append((one, scope))
         values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in gathered)
         few = values_nbytes <= _FEW_VALUES_NBYTES
-        spare = room - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
-        packing_steps = pack([one for one, _ in made], lane, outbox, room=spare)
+        spare = scratch_nbytes - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
+        packing_steps = pack([one for one, _ in made], lane, outbox, scratch_nbytes=spare)
         values = _compress_values(gathered if few else [], lane, outbox)
         if not few:
             for one, scope in made:  # they are wanted when the rest has been given back

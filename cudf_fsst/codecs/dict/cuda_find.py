@@ -314,7 +314,9 @@ def download(together: Sequence[Numbered], lane: Lane) -> Any:
     return lane.fetch(together[0].found_at, _COUNT * len(together), np.uint64).reshape(-1, _COUNT)
 
 
-def number(scopes: Sequence[ScopeRange], lane: Lane, *, room: int) -> Generator[None, None, list[Numbered | None]]:
+def number(
+    scopes: Sequence[ScopeRange], lane: Lane, *, scratch_nbytes: int
+) -> Generator[None, None, list[Numbered | None]]:
     """Number the values of scopes. None: there are more than its limit.
 
     Parameters
@@ -322,21 +324,21 @@ def number(scopes: Sequence[ScopeRange], lane: Lane, *, room: int) -> Generator[
     scopes
     lane
         Waited for at each yield.
-    room
+    scratch_nbytes
         Bytes that may be used to keep what is found of every row.
     """
     results: list[Numbered | None] = [None] * len(scopes)
     left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
-    room -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
+    scratch_nbytes -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
     while left:
         tables, jobs, tried = JobTables(), Jobs(), []
         for i, sizes in left:
             scope = scopes[i]
             nbytes = scope.rows * _nbytes(sizes[0])
-            keep = nbytes <= room
+            keep = nbytes <= scratch_nbytes
             (one,) = searches_of([(scope, sizes[0], keep)], lane)
             if one.itemsize_known:
-                room -= nbytes * keep
+                scratch_nbytes -= nbytes * keep
             else:
                 one.kept = False
             one.find(jobs)
@@ -350,12 +352,12 @@ def number(scopes: Sequence[ScopeRange], lane: Lane, *, room: int) -> Generator[
             if one.complete(numbers.tolist()):
                 results[i] = one
                 nbytes = scopes[i].rows * one.itemsize
-                if not one.itemsize_known and nbytes <= room:
-                    room -= nbytes
+                if not one.itemsize_known and nbytes <= scratch_nbytes:
+                    scratch_nbytes -= nbytes
                     one.kept = True
             else:
                 one.release()
                 if rest:
                     left.append((i, rest))
-                    room -= _table_nbytes(scopes[i], rest[0])
+                    scratch_nbytes -= _table_nbytes(scopes[i], rest[0])
     return results

@@ -58,7 +58,7 @@ def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
     return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
 
 
-def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, room: int = 0) -> Steps:
+def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, scratch_nbytes: int = 0) -> Steps:
     """Validity and codes of scopes: those that are kept together, others piece by piece.
 
     Parameters
@@ -69,7 +69,7 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
         Waited for at each yield.
     outbox
         Where parts go as soon as they are made.
-    room
+    scratch_nbytes
         Bytes that may be used for pieces.
 
     Returns
@@ -105,7 +105,7 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
     for number, one in enumerate(made):
         if one.kept:
             continue
-        for part in (yield from pack_pieces(one, room, lane)):
+        for part in (yield from pack_pieces(one, scratch_nbytes, lane)):
             keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
         one.release()
     return [(validity, codes) for validity, codes in results]
@@ -176,11 +176,11 @@ def _step(one: CodedRows) -> int:
     return _WINDOW_NBYTES // (one.itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
 
 
-def pack_pieces(one: CodedRows, room: int, lane: Lane) -> Generator[None, None, list[Packed]]:
+def pack_pieces(one: CodedRows, scratch_nbytes: int, lane: Lane) -> Generator[None, None, list[Packed]]:
     """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
     begun: deque[_CodedPiece] = deque()
     parts: list[Packed] = []
-    most = 2 if room >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
+    most = 2 if scratch_nbytes >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
 
     def pack_first() -> None:
         piece = begun.popleft()

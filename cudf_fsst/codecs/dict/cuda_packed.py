@@ -269,11 +269,11 @@ class SharedCodes:
             (piece.fields(0, values, grid), piece.before) for piece, grid in zip(pieces, self.grids, strict=True)
         ]
 
-    def room(self, nbytes: int) -> int:
-        """Shared memory for all entries, where there is as much; for codes of a byte whatever a file says of values."""
+    def table_nbytes(self, entry_nbytes: int) -> int:
+        """Bytes of shared memory of a table with an entry a value; 0: it does not fit. Codes of a byte reach 256."""
         most = 256 if self.itemsize == 1 else launch.PACKED_IMAGE
-        room = align((min(self.values, most) + 1) * nbytes)
-        return room if room <= launch.PACKED_IMAGE else 0
+        total = align((min(self.values, most) + 1) * entry_nbytes)
+        return total if total <= launch.PACKED_IMAGE else 0
 
 
 class LookUp(NamedTuple):
@@ -308,7 +308,7 @@ def answer(tables: JobTables, every: Sequence[LookUp]) -> None:
                 there = table if isinstance(table, int) else 0
                 fields += launch.AnswerJob._make((*job, there, out + before * nbytes, nbytes))
         grids = [grid for one in some for grid in one.codes.grids]
-        kept = max(one.codes.room(one.nbytes) for one in some)
+        kept = max(one.codes.table_nbytes(one.nbytes) for one in some)
         kernel = _kernel("dict_answer", itemsize)
         tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
 
@@ -327,9 +327,9 @@ def count(tables: JobTables, parts: Parts, values: int, out: int, *, validity: i
     fields = list[int]()
     for piece, grid in zip(_pieces(parts, 0, rows), codes.grids, strict=True):
         fields += launch.CountJob._make((*piece.fields(validity, values, grid), out))
-    room = min(32 * values, launch.COUNT_COPIED) if few else min(values, launch.COUNT_KEPT)
+    counters = min(32 * values, launch.COUNT_COPIED) if few else min(values, launch.COUNT_KEPT)
     kernel = get_kernel("dict_count", "dict_count", launch.packed_defines(codes.itemsize))
-    tables.add_jobs(kernel, launch.PACKED_THREADS, codes.grids, fields, _u32(room), shared=4 * room)
+    tables.add_jobs(kernel, launch.PACKED_THREADS, codes.grids, fields, _u32(counters), shared=4 * counters)
 
 
 def _kernel(name: str, itemsize: int, plain: bool = False) -> Any:

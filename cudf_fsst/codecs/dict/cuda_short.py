@@ -133,12 +133,12 @@ class Short:
 
     def _search(self) -> Sequence[fixed.StreamTask]:
         """Find the values of columns, and number the codes of those of which it is known how many bytes they have."""
-        asked, room = [], _SEARCH_NBYTES
+        asked, budget = [], _SEARCH_NBYTES
         for column in self.columns:
             for number in column.most:
                 scope = column.search(number)
-                if scope.most_nbytes <= room:
-                    room -= scope.most_nbytes
+                if scope.most_nbytes <= budget:
+                    budget -= scope.most_nbytes
                     self._of.append(column)
                     asked.append((scope, cuda_find.slots_of(scope)[0], True))
         if not asked:

@@ -21,9 +21,11 @@ from .part import DictPart
 _TAKEN_ROWS = 1 << 16
 
 
-def spelled(some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, room: int) -> dict[int, DeviceStrings]:
+def spelled(
+    some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, scratch_nbytes: int
+) -> dict[int, DeviceStrings]:
     """Rows of parts with a dictionary, all values of which are decoded, by their place."""
-    limit = max(room // 2, CODES_NBYTES)
+    limit = max(scratch_nbytes // 2, CODES_NBYTES)
     found: dict[int, DeviceStrings] = {}
     turn: list[_Taking] = []
     used = 0
@@ -31,7 +33,7 @@ def spelled(some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, 
         nbytes = values_nbytes(part)
         dictionary, owner = decoded([part], lane)[0] if nbytes <= VALUES_NBYTES else (None, None)
         if dictionary is None or not cuda_packed.short(dictionary):
-            found[place] = gathered(part, rows, lane, room)
+            found[place] = gathered(part, rows, lane, scratch_nbytes)
             continue
         one = _Taking(place, part, dictionary, owner, rows, limit, lane)
         nbytes += one.codes_nbytes
@@ -74,7 +76,7 @@ class _Taking:
         count = min(self.step, self.rows.count - first)
         if self._there != first:
             some = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
-            fixed.take([self.request(first)], some, lane=self.lane, room=self.limit)
+            fixed.take([self.request(first)], some, lane=self.lane, scratch_nbytes=self.limit)
         address = int(self._room.ptr)
         number = first // self.step
         if number == len(self.spellings):
@@ -107,7 +109,7 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
 
     every = []
     if not several:
-        fixed.take([one.request(0) for one in turn], turn[0].rows, lane=lane, room=turn[0].limit)
+        fixed.take([one.request(0) for one in turn], turn[0].rows, lane=lane, scratch_nbytes=turn[0].limit)
     for one in turn:
         for first in one.firsts:
             every.append(one.codes(first))
@@ -142,12 +144,12 @@ def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
     return found
 
 
-def gathered(part: DictPart, rows: RowNumbers, lane: Lane, room: int) -> DeviceStrings:
+def gathered(part: DictPart, rows: RowNumbers, lane: Lane, scratch_nbytes: int) -> DeviceStrings:
     """Rows of a part, whose codes are numbers of rows of the values."""
     keep: list[Any] = []
-    codes, mask, counter = codes_of(part, rows, keep, lane, room)
+    codes, mask, counter = codes_of(part, rows, keep, lane, scratch_nbytes)
     numbers = cuda_gather.Numbers(codes, part.itemsize, rows.count, mask)
-    made = cuda_gather.gather(part.values.segments, numbers, lane=lane, room=room)
+    made = cuda_gather.gather(part.values.segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes)
     if mask:
         nulls = int(lane.read(counter, 1, np.int64)[0])
         if nulls:
@@ -156,7 +158,9 @@ def gathered(part: DictPart, rows: RowNumbers, lane: Lane, room: int) -> DeviceS
     return made
 
 
-def codes_of(part: DictPart, rows: RowNumbers, keep: list[Any], lane: Lane, room: int) -> tuple[int, int, int]:
+def codes_of(
+    part: DictPart, rows: RowNumbers, keep: list[Any], lane: Lane, scratch_nbytes: int
+) -> tuple[int, int, int]:
     """Addresses of the codes of rows of a part, of their validity or 0, and of how many are null.
 
     Rows that the part does not have have the code 0. `keep`: gets what keeps these.
@@ -165,7 +169,7 @@ def codes_of(part: DictPart, rows: RowNumbers, keep: list[Any], lane: Lane, room
     keep.append(lane.allocate(count * itemsize))
     codes, mask, counter = int(keep[-1].ptr), 0, 0
     lane.zero(codes, count * itemsize)
-    fixed.take([fixed.ReadRequest(part.indices.values, codes)], rows, lane=lane, room=room)
+    fixed.take([fixed.ReadRequest(part.indices.values, codes)], rows, lane=lane, scratch_nbytes=scratch_nbytes)
     if part.null_count:
         keep += reversed(_taken_mask(part, rows, lane))
         counter, mask = int(keep[-2].ptr), int(keep[-1].ptr)

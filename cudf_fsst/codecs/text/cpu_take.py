@@ -38,7 +38,7 @@ def take(
     rows: Selected,
     *,
     edges: npt.NDArray[np.int64] | None = None,
-    room: int = _ROOM_NBYTES,
+    scratch_nbytes: int = _ROOM_NBYTES,
 ) -> HostStrings:
     """Decode rows in any order, repeated or not, and only the tiles they touch, each once.
 
@@ -52,7 +52,7 @@ def take(
         From 0 to the column's rows less 1.
     edges : ndarray of int64
         `edges_of` the segments, if that is at hand.
-    room : int
+    scratch_nbytes : int
         Bytes of strings that are decoded at once, of rows in no order.
 
     Returns
@@ -84,7 +84,7 @@ def take(
     else:
         some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
         if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
-            return _from_parts(segments, wanted, edges, room)
+            return _from_parts(segments, wanted, edges, scratch_nbytes)
     rows, places = wanted.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
@@ -149,14 +149,16 @@ def _in_order(items: Sequence[cpu_select.Item], rows: npt.NDArray[np.int64]) -> 
     return _strings(chars, offsets, valid)
 
 
-def _from_parts(segments: Sequence[Segment], wanted: Chosen, edges: npt.NDArray[np.int64], room: int) -> HostStrings:
+def _from_parts(
+    segments: Sequence[Segment], wanted: Chosen, edges: npt.NDArray[np.int64], scratch_nbytes: int
+) -> HostStrings:
     """Rows in no order, of the rows between the lowest and the highest, which are decoded some at a time."""
     first, last = wanted.lowest, wanted.highest + 1
     numbers = range(*parts_of(edges, first, last))
     nbytes = sum(segments[number].chars + 4 * segments[number].rows for number in numbers)
-    if nbytes <= room:
+    if nbytes <= scratch_nbytes:
         return gather(read(segments, first, last, edges=edges), wanted.rows, first)
-    step = max(room * (last - first) // nbytes // ROW_BLOCK, 1) * ROW_BLOCK
+    step = max(scratch_nbytes * (last - first) // nbytes // ROW_BLOCK, 1) * ROW_BLOCK
     parts = [(a, min(a + step, last)) for a in range(first, last, step)]
     rows, count = wanted.rows, wanted.rows.size
     offsets, valid = np.zeros(count + 1, np.int64), None

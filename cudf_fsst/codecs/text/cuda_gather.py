@@ -67,7 +67,7 @@ class Numbers(NamedTuple):
 
 
 def take(
-    columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane, room: int = 0, order: int = 0
+    columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane, scratch_nbytes: int = 0, order: int = 0
 ) -> list[DeviceStrings]:
     """Rows of columns of strings in GPU memory by number, in any order, repeated or not.
 
@@ -80,13 +80,13 @@ def take(
     rows
         int64 row numbers within bounds: a numpy array, or anything on the GPU that CuPy can see.
     lane
-    room : int
+    scratch_nbytes : int
         Bytes that the call may take beside its result, if they are more than for these columns.
     order : int
         As `chosen.Ordered` has it.
     """
     count = int(rows.size)
-    whole = [bool(segments) and reads_all(segments, count, room, order) for segments in columns]
+    whole = [bool(segments) and reads_all(segments, count, scratch_nbytes, order) for segments in columns]
     if not any(whole):
         return cuda_take.take(columns, rows, lane=lane)
     address, _keep = numbers_there(rows, lane)
@@ -94,7 +94,7 @@ def take(
     rest = iter(cuda_take.take(few, rows, lane=lane) if few else ())
     numbers = Numbers(address, 8, count, 0, order)
     return [
-        gather(segments, numbers, lane=lane, room=room) if own else next(rest)
+        gather(segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes) if own else next(rest)
         for segments, own in zip(columns, whole, strict=True)
     ]
 
@@ -112,7 +112,7 @@ def numbers_there(rows: Any, lane: Lane) -> tuple[int, Any]:
     return int(rows.data.ptr), rows
 
 
-def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int = 0) -> bool:
+def reads_all(segments: Sequence[Segment], count: int, scratch_nbytes: int = 0, order: int = 0) -> bool:
     """Whether to decode all of a column, to take so many rows of it, costs less than to decode what they touch."""
     reading = reading_of(segments)
     if reading.taker is None:
@@ -122,7 +122,7 @@ def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int
     column = reading.column
     if not column.chars:
         return True
-    pieces = _pieces(reading, _limit(reading, count, room))
+    pieces = _pieces(reading, _limit(reading, count, scratch_nbytes))
     if pieces is None:
         return False
     chars, tile = column.chars / column.rows, 1 << reading.shifts[-1]
@@ -131,9 +131,9 @@ def reads_all(segments: Sequence[Segment], count: int, room: int = 0, order: int
     return alone > column.chars * _CHAR_COST + count * row + len(pieces) * _PIECE_COST
 
 
-def _limit(reading: Reading, count: int, room: int) -> int:
+def _limit(reading: Reading, count: int, scratch_nbytes: int) -> int:
     """Bytes that a piece may take."""
-    limit = max(room, scratch_limit(reading.column.chars + 4 * reading.column.rows))
+    limit = max(scratch_nbytes, scratch_limit(reading.column.chars + 4 * reading.column.rows))
     return max(limit - 8 * blocks(count, launch.GATHER_ROWS) - _LEFT, limit // 2)
 
 
@@ -157,12 +157,12 @@ def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
     return [*found, (first, start)] if start > first else found
 
 
-def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, room: int = 0) -> DeviceStrings:
+def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, scratch_nbytes: int = 0) -> DeviceStrings:
     """Rows of a column of strings of which `_pieces` has some, of numbers that are on the GPU; it is waited for."""
     if not numbers.rows:
         return empty(lane)
     reading = reading_of(segments)
-    pieces = _pieces(reading, _limit(reading, numbers.rows, room))
+    pieces = _pieces(reading, _limit(reading, numbers.rows, scratch_nbytes))
     if pieces is None and reading.column.chars:  # a segment is larger, and its codec takes no rows one by one
         pieces = _pieces(reading, _ANY_LIMIT)
     if pieces is None:

@@ -77,8 +77,8 @@ def least_nan(values: npt.NDArray[Any]) -> int:
     """The bits of the least NaN, as a number, of floating point numbers; 0: there is none but that of all ones."""
     if values.itemsize < 4:
         return 0
-    found = values[np.isnan(values.view(f"<f{values.itemsize}"))]
-    least = int(found.min()) if found.size else 0
+    nans = values[np.isnan(values.view(f"<f{values.itemsize}"))]
+    least = int(nans.min()) if nans.size else 0
     return 0 if least == np.iinfo(values.dtype).max else least
 
 
@@ -87,12 +87,17 @@ def choose(
     values: npt.NDArray[Any], *, floats: bool, signed: bool, codec: str | None, what: What = None
 ) -> plan.Choice:
     """The codec for a stream of values (unsigned integers: their bits)."""
-    found = plan.candidates(values.itemsize, floats=floats, codec=codec)
-    if len(found) == 1 and codec is not None:
-        return found[0]
+    candidates = plan.candidates(values.itemsize, floats=floats, codec=codec)
+    if len(candidates) == 1 and codec is not None:
+        return candidates[0]
     sample = np.concatenate([values[start:stop] for start, stop in plan.sample_runs(values.size)])
-    found = *found, *plan.with_nan(values.itemsize, floats=floats, codec=codec, nan=least_nan(sample) if floats else 0)
-    measured = {choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in found}
+    candidates = (
+        *candidates,
+        *plan.with_nan(values.itemsize, floats=floats, codec=codec, nan=least_nan(sample) if floats else 0),
+    )
+    measured = {
+        choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in candidates
+    }
     return plan.choose(sample.nbytes, measured, wanted=codec is not None, what=what)
 
 
@@ -166,7 +171,7 @@ def take(
     rows: Selected,
     *,
     edges: Edges = None,
-    room: int = ROOM_NBYTES,
+    scratch_nbytes: int = ROOM_NBYTES,
 ) -> npt.NDArray[Any]:
     """Values `rows` of a stream, in any order, repeated or not, as unsigned integers.
 
@@ -175,7 +180,7 @@ def take(
 
     Parameters
     ----------
-    room : int
+    scratch_nbytes : int
         Bytes of values that are decompressed at once.
     edges : ndarray of int64
         `edges_of` the stream, if that is at hand.
@@ -193,25 +198,25 @@ def take(
         out = np.empty(len(rows), f"<u{itemsize}")
         cpu_select.every(stream, rows, edges, out, _decode_some, lambda piece: side(piece.codec).unit(piece))
         return out
-    wanted = chosen(rows, total)
-    if wanted.a_range:
-        return read(stream, itemsize, wanted.lowest, wanted.highest + 1, edges=edges)
-    in_order = wanted.ascending or wanted.descending
-    if not in_order and wanted.rows.size * _DENSE >= total:
-        out = np.empty(wanted.rows.size, f"<u{itemsize}")
-        span = max(room // itemsize, 1)
-        for start in range(wanted.lowest, wanted.highest + 1, span):
-            values = read(stream, itemsize, start, min(start + span, wanted.highest + 1), edges=edges)
-            cpu_select.pick(values, wanted.rows, start, out)
+    selected = chosen(rows, total)
+    if selected.a_range:
+        return read(stream, itemsize, selected.lowest, selected.highest + 1, edges=edges)
+    in_order = selected.ascending or selected.descending
+    if not in_order and selected.rows.size * _DENSE >= total:
+        out = np.empty(selected.rows.size, f"<u{itemsize}")
+        span = max(scratch_nbytes // itemsize, 1)
+        for start in range(selected.lowest, selected.highest + 1, span):
+            values = read(stream, itemsize, start, min(start + span, selected.highest + 1), edges=edges)
+            cpu_select.pick(values, selected.rows, start, out)
             del values
         return out
-    out = np.empty(wanted.rows.size, f"<u{itemsize}")
+    out = np.empty(selected.rows.size, f"<u{itemsize}")
     step = max(1, _WINDOW_NBYTES // itemsize)
-    rows, places = wanted.rows, np.empty(0, np.int64)
+    rows, places = selected.rows, np.empty(0, np.int64)
     if len(stream) > 1 or in_order:
         if not in_order:
-            rows, places = wanted.sorted()
-        up = rows if wanted.ascending or not in_order else rows[::-1]
+            rows, places = selected.sorted()
+        up = rows if selected.ascending or not in_order else rows[::-1]
         shares = [
             (number, a, b)
             for number, first, last in shares_of(up, edges)
@@ -221,23 +226,23 @@ def take(
         if up is not rows:
             shares = [(number, rows.size - b, rows.size - a) for number, a, b in shares]
     else:
-        rows, places, ends = wanted.grouped(step.bit_length() - 1)
+        rows, places, ends = selected.grouped(step.bit_length() - 1)
         shares = [(0, int(a), int(b)) for a, b in pairwise([0, *ends]) if a < b]
 
     def work(share: tuple[int, int, int]) -> None:
         number, first, last = share
-        piece, some = stream[number], rows[first:last]
-        found = np.empty(last - first, out.dtype) if places.size else out[first:last]
-        if in_order and some.size * _DENSE_IN_ORDER > abs(int(some[-1] - some[0])):
-            begin = int(min(some[0], some[-1]) - edges[number])
-            end = int(max(some[0], some[-1]) - edges[number]) + 1
-            room = np.empty(end - begin, out.dtype)
-            _decode_some(piece, begin, end, room.view(np.uint8))
-            _pick(room, some, begin + edges[number], found)
+        piece, share_rows = stream[number], rows[first:last]
+        taken = np.empty(last - first, out.dtype) if places.size else out[first:last]
+        if in_order and share_rows.size * _DENSE_IN_ORDER > abs(int(share_rows[-1] - share_rows[0])):
+            begin = int(min(share_rows[0], share_rows[-1]) - edges[number])
+            end = int(max(share_rows[0], share_rows[-1]) - edges[number]) + 1
+            span_values = np.empty(end - begin, out.dtype)
+            _decode_some(piece, begin, end, span_values.view(np.uint8))
+            _pick(span_values, share_rows, begin + edges[number], taken)
         else:
-            side(piece.codec).take(piece, some - edges[number], found)
+            side(piece.codec).take(piece, share_rows - edges[number], taken)
         if places.size:
-            out[places[first:last]] = found
+            out[places[first:last]] = taken
 
     if rows.size <= _FEW_ROWS:
         for share in shares:
@@ -258,18 +263,18 @@ def take_bits(stream: Sequence[Packed], rows: Selected, *, edges: Edges = None) 
     edges = edges_of(stream) if edges is None else edges
     if isinstance(rows, range):
         # Bytes of the result at a time.
-        made = np.empty(-(-len(rows) // 8), np.uint8)
-        for at in range(0, len(rows), _BITS_ROWS):
-            some = rows[at : at + _BITS_ROWS]
-            first, last = min(some[0], some[-1]), max(some[0], some[-1])
-            found = read(stream, 1, first // 8, last // 8 + 1, edges=edges)
-            bits = np.unpackbits(found, bitorder="little")[first % 8 :][: last + 1 - first]
-            part = np.packbits(bits[:: some.step], bitorder="little")
-            made[at // 8 :][: part.size] = part
-        return made
+        bitmap = np.empty(-(-len(rows) // 8), np.uint8)
+        for first_row in range(0, len(rows), _BITS_ROWS):
+            part_rows = rows[first_row : first_row + _BITS_ROWS]
+            first, last = min(part_rows[0], part_rows[-1]), max(part_rows[0], part_rows[-1])
+            stored = read(stream, 1, first // 8, last // 8 + 1, edges=edges)
+            bits = np.unpackbits(stored, bitorder="little")[first % 8 :][: last + 1 - first]
+            part = np.packbits(bits[:: part_rows.step], bitorder="little")
+            bitmap[first_row // 8 :][: part.size] = part
+        return bitmap
     numbers = row_array(rows)
-    found = take(stream, 1, numbers >> 3, edges=edges)
-    return np.packbits(found >> (numbers & 7).astype(np.uint8) & 1, bitorder="little")
+    stored = take(stream, 1, numbers >> 3, edges=edges)
+    return np.packbits(stored >> (numbers & 7).astype(np.uint8) & 1, bitorder="little")
 
 
 def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> list[tuple[int, int]]:
@@ -293,42 +298,42 @@ def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8
     if begin == first and end == last:
         module.decode(piece, out, first, last)
         return
-    room = np.empty((end - begin) * size, np.uint8)
-    module.decode(piece, room, begin, end)
-    out[:] = room[(first - begin) * size : (last - begin) * size]
+    whole_units = np.empty((end - begin) * size, np.uint8)
+    module.decode(piece, whole_units, begin, end)
+    out[:] = whole_units[(first - begin) * size : (last - begin) * size]
 
 
 def _walk(piece: Packed, begin: int, end: int) -> Iterator[npt.NDArray[Any]]:
-    """Values of a piece, some at a time, each time in the same room; `begin` is that of a unit, `end` that or all."""
+    """Values of a piece, some at a time, each time in the same buffer; both ends are those of units."""
     module = side(piece.codec)
     step = _step(piece, _WALK_NBYTES)
-    room = np.empty(min(step, end - begin) * piece.itemsize, np.uint8)
+    buffer = np.empty(min(step, end - begin) * piece.itemsize, np.uint8)
     for first in range(begin, end, step):
         last = min(first + step, end)
-        part = room[: (last - first) * piece.itemsize]
+        part = buffer[: (last - first) * piece.itemsize]
         module.decode(piece, part, first, last)
         yield part.view(f"<u{piece.itemsize}")
 
 
-def survey(stream: Sequence[Packed], look: Callable[[npt.NDArray[Any]], _T]) -> list[_T]:
-    """What `look` finds in the values of a stream, without ever holding them all.
+def survey(stream: Sequence[Packed], visit: Callable[[npt.NDArray[Any]], _T]) -> list[_T]:
+    """Call `visit` with the values of a stream, some at a time, so that never all of them are held.
 
     Parameters
     ----------
     stream
         Pieces that were checked.
-    look
+    visit
         Called in threads, with up to half a MiB of the values, as unsigned integers, which it must not keep.
 
     Returns
     -------
     list
-        What it returned, in the order of the values.
+        What each call returned, in the order of the values.
     """
     if not stream:
         return []
     jobs = [(piece, a, b) for piece in stream for a, b in cut(0, piece.rows, _step(piece, _JOB_NBYTES))]
-    return [found for some in map_items(lambda job: list(map(look, _walk(*job))), jobs) for found in some]
+    return [result for results in map_items(lambda job: list(map(visit, _walk(*job))), jobs) for result in results]
 
 
 def check(stream: Iterable[Packed]) -> None:

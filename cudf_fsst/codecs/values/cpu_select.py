@@ -60,9 +60,9 @@ def inside(rows: range, start: int, stop: int) -> tuple[int, int]:
 
 def _every(piece: Packed, rows: range, base: int, out: npt.NDArray[Any], decode: Decode) -> None:
     begin, end = min(rows[0], rows[-1]) - base, max(rows[0], rows[-1]) + 1 - base
-    room = np.empty(end - begin, out.dtype)
-    decode(piece, begin, end, room.view(np.uint8))
-    out[:] = room[:: rows.step]
+    span_values = np.empty(end - begin, out.dtype)
+    decode(piece, begin, end, span_values.view(np.uint8))
+    out[:] = span_values[:: rows.step]
 
 
 def pick(values: npt.NDArray[Any], rows: npt.NDArray[np.int64], base: int, out: npt.NDArray[Any]) -> None:

@@ -146,8 +146,8 @@ def _alone(
     rows, itemsize = stop - start, source.itemsize
     address = source.address + start * itemsize
     if not source.in_place:
-        room = lane.allocate(rows * itemsize)
-        address = int(room.ptr)
+        buffer = lane.allocate(rows * itemsize)
+        address = int(buffer.ptr)
         tables = JobTables()
         gather(tables, [source.gather(start, stop, address)])
         tables.launch(lane)

@@ -172,13 +172,13 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     return True
 
 
-def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int = 0) -> None:
+def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, scratch_nbytes: int = 0) -> None:
     """Write rows by number, in any order, repeated or not; does not wait.
 
     Parameters
     ----------
     jobs, rows, lane
-    room : int
+    scratch_nbytes : int
         Bytes that the call may take, if they are more than `ROOM_NBYTES`.
 
     Raises
@@ -188,9 +188,9 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
     """
     if rows.count == 0:
         return
-    room = max(room - _ROOM_LEFT, ROOM_NBYTES)
-    if whole := [job for job in jobs if _reads_all(job, rows, room)]:
-        _take_whole(whole, rows, room, lane)
+    scratch_nbytes = max(scratch_nbytes - _ROOM_LEFT, ROOM_NBYTES)
+    if whole := [job for job in jobs if _reads_all(job, rows, scratch_nbytes)]:
+        _take_whole(whole, rows, scratch_nbytes, lane)
         jobs = [job for job in jobs if job not in whole]
     names = {packed.codec for job in jobs for parts in job.streams for packed in parts}
     taking = {name for name in names if rows.count <= on_device(name).TAKES}
@@ -235,11 +235,11 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, room: int
         else:
             on_device(codec).take(some, itemsize, rows, tables, bits=bits)
     # What takes the GPU longest comes first.
-    _take_late(late, rows, min(room, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
+    _take_late(late, rows, min(scratch_nbytes, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
     tables.launch(lane)
 
 
-def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
+def _reads_all(job: ReadRequest, rows: RowNumbers, scratch_nbytes: int) -> bool:
     """Whether to decompress all values, to take so many rows, costs less than to look each of them up."""
     if rows.count <= _FEW_ROWS or job.nulls:
         return False
@@ -249,23 +249,23 @@ def _reads_all(job: ReadRequest, rows: RowNumbers, room: int) -> bool:
     devices = {name: on_device(name) for name in {packed.codec for packed in parts}}
     alone = sum(devices[packed.codec].row_costs(packed)[ordered] * packed.rows for packed in parts) / every
     nbytes = every * job.streams[0][0].itemsize
-    windows = -(-nbytes // room)
+    windows = -(-nbytes // scratch_nbytes)
     return rows.count * alone > nbytes * _DECODE_COST + rows.count * (windows * _WINDOW_COST + _PICK_COST[ordered])
 
 
-def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, room: int, lane: Lane) -> None:
-    """Take rows of values that are decompressed, as many at a time as there is room for."""
+def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: int, lane: Lane) -> None:
+    """Decompress all values and take rows of them, `scratch_nbytes` at a time."""
     turns: list[list[tuple[Parts, int, int, int, int]]] = [[]]
     used = 0
     for job in jobs:
         itemsize, stride = job.streams[0][0].itemsize, job.streams[0][0].itemsize * len(job.streams)
         for half, parts in enumerate(job.streams):
             every = plan.pieces_rows(parts)
-            step = max(room // itemsize // _STEP_ROWS, 1) * _STEP_ROWS
+            step = max(scratch_nbytes // itemsize // _STEP_ROWS, 1) * _STEP_ROWS
             for begin in range(0, every, step):
                 end = min(begin + step, every)
                 nbytes = align((end - begin) * itemsize)
-                if used + nbytes > room:
+                if used + nbytes > scratch_nbytes:
                     turns.append([])
                     used = 0
                 turns[-1].append((parts, begin, end, job.address + half * itemsize, stride))
@@ -339,20 +339,22 @@ class _RowsWindow(NamedTuple):
         return align((self.end - self.begin) * self.packed.itemsize)
 
 
-def _take_late(parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, room: int, lane: Lane) -> None:
+def _take_late(
+    parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, scratch_nbytes: int, lane: Lane
+) -> None:
     """Take rows of parts whose chunks have to be decompressed: of all some chunks at a time, and of these the touched.
 
     `parts`: first row of each in its column, the part, where the column's values go and their stride; those of a column
-    one after another. `room`: bytes for chunks.
+    one after another. `scratch_nbytes`: bytes for chunks.
     """
     turns: list[list[_RowsWindow]] = [[]]
     used = 0
     for first, packed, address, stride in parts:
         chunk = on_device(packed.codec).chunk_rows(packed)
-        step = max(room // (packed.itemsize * chunk), 1) * chunk
+        step = max(scratch_nbytes // (packed.itemsize * chunk), 1) * chunk
         for begin in range(0, packed.rows, step):
             window = _RowsWindow(first, packed, address, stride, begin, min(begin + step, packed.rows), 0)
-            if used and used + window.nbytes > room:
+            if used and used + window.nbytes > scratch_nbytes:
                 turns.append([])
                 used = 0
             turns[-1].append(window._replace(at=used))
