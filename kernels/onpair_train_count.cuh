@@ -1,0 +1,124 @@
+// count: what each symbol, each pair of neighbours and each symbol with a byte more would save in a round's part of the sample.
+//
+// Some threads have a chunk: the longest symbols of all its places, then the tokens. These are walked from every place to the end of a piece of
+// 16 bytes; so one thread has 32 pieces to go through, not up to 512 tokens.
+#pragma once
+
+#include "onpair_train_table.cuh"
+
+#define PIECE 16
+#define PIECES (CHUNK / PIECE)
+
+// A chunk, and the longest symbols of its places.
+struct Parsed {
+  u32 words[CHUNK / 4 + 5];  // and zeros behind
+  u32 found[CHUNK];
+  // Of a place, by tokens from there on: where behind its piece one begins, and 16 times how many are before that. Then of the first place of a
+  // piece: where its first token begins, and 16 times how many are before.
+  u16 walks[CHUNK];
+  u16 tokens[CHUNK];  // where they begin
+  u32 count;
+};
+static_assert(TRAIN_THREADS / LEAST_CHUNK_THREADS * sizeof(Parsed) <= TRAIN_SHARED, "TRAIN_SHARED");
+static_assert(LEAST_CHUNK_THREADS >= PIECES && PIECE == 16, "a thread a piece, and four bits for a place in one");
+
+// Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet. `without`: a code that the
+// former may not use.
+__device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32 without, int inverse) {
+  int more = 0;
+  for (u32 k = 0; k < STEPS && behind != ahead; ++k) {
+    const u32 own = found[min(behind, ahead)];
+    if (behind < ahead) {
+      behind += found_code(own) == without ? found_shorter(own) : found_length(own);
+      more += 16;
+    } else {
+      ahead += found_length(own);
+      more -= 16;
+    }
+  }
+  return more + (int(ahead) - int(behind)) * inverse;
+}
+
+// count: so many threads a chunk that all blocks together have most of a round's chunks at once.
+__device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const TrainRound& round,
+                                             void* shared) {
+  const Growing& table = state.tables[round.from];
+  uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
+  int* const extended = reinterpret_cast<int*>(view.extended);
+  const u32 places = round.grows ? pair_places(state, round) : 1;
+  const u32 all = state.chunks, chunks = all <= round.first ? 0 : (all - round.first + round.step - 1) / round.step;
+  u32 each = LEAST_CHUNK_THREADS;
+  while (each < CHUNK && TRAIN_THREADS / each / 2 * gridDim.x >= chunks) each *= 2;
+  const u32 groups = TRAIN_THREADS / each, group = threadIdx.x / each, own = threadIdx.x % each;
+  Parsed& parsed = static_cast<Parsed*>(shared)[group];
+  for (u32 base = groups * blockIdx.x; base < chunks; base += groups * gridDim.x) {
+    const u32 chunk = round.first + round.step * (base + group);
+    const u32 size = chunk >= all ? 0 : chunk + 1 == all ? state.last : CHUNK;
+    const u32* const from = reinterpret_cast<const u32*>(view.sample) + CHUNK / 4 * chunk;
+    for (u32 i = own; i < CHUNK / 4 + 5; i += each) parsed.words[i] = i < CHUNK / 4 && size != 0 ? from[i] : 0;
+    __syncthreads();
+#pragma unroll 1
+    for (u32 at = own; at < size; at += each) {
+      const u32* const word = parsed.words + at / 4;
+      const u32 shift = 8 * (at & 3);
+      const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
+      const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
+      const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
+      parsed.found[at] = state.found[longest_symbol(state, table, text, min(size - at, 16u))];
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u32 begin = own; begin < size; begin += each) {
+      const u32 end = min((begin / PIECE + 1) * PIECE, size);
+      u32 at = begin, tokens = 0;
+      for (; at < end; ++tokens) at += found_length(parsed.found[at]);
+      parsed.walks[begin] = u16((at - end) | tokens << 4);
+    }
+    __syncthreads();
+    if (own == 0) {
+      u32 first = 0, count = 0;
+      for (u32 piece = 0; piece < size; piece += PIECE) {
+        const u32 walked = piece + first < size ? parsed.walks[piece + first] : 0;
+        parsed.walks[piece] = u16(first | count << 4);
+        first = walked & 15;
+        count += walked >> 4;
+      }
+      parsed.count = count;
+    }
+    __syncthreads();
+    if (own < PIECES && own * PIECE < size) {
+      const u32 begun = parsed.walks[own * PIECE], end = min((own + 1) * PIECE, size);
+      u32 number = begun >> 4;
+      for (u32 at = own * PIECE + (begun & 15); at < end; at += found_length(parsed.found[at]))
+        parsed.tokens[number++] = u16(at);
+    }
+    __syncthreads();
+    const u32 count = parsed.count;
+    const int inverse = size == 0 ? 0 : int(16 * count / size);
+#pragma unroll 1
+    for (u32 i = own; i < count; i += each) {
+      const u32 at = parsed.tokens[i], found = parsed.found[at], code = found_code(found), length = found_length(found);
+      const u32 after = at + length;
+      if (length > 1)
+        atomicAdd(&state.gains[code], walk(parsed.found, after, at + found_shorter(found), code, inverse));
+      if (!round.grows || after >= size) continue;
+      const u32 next = parsed.found[after], size_of = found_length(next);
+      if (length + size_of <= 16) {
+        const u32 key = (code << 14 | found_code(next)) + 1;
+        for (u32 place = place_of(key * 0x9E3779B1u, places);; place = place_after(place, places)) {
+          const u32 there = atomicCAS(&pairs[place].x, 0u, key);
+          if (there == 0 || there == key) {
+            atomicAdd(&pairs[place].y, 1u);
+            break;
+          }
+        }
+      }
+      if (size_of > 1 && length < 16) {
+        const u32 byte = parsed.words[after / 4] >> (8 * (after & 3)) & 255;
+        const int saved = 16 - walk(parsed.found, after + size_of, after + 1, ~0u, inverse);
+        atomicAdd(&extended[code << 8 | byte], saved);
+      }
+    }
+    __syncthreads();
+  }
+}
