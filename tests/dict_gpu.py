@@ -60,7 +60,7 @@ class Gpu:
             if found is None:
                 return None
             nbytes, keep, tables = plan.itemsize(found.values), [], self.tables.JobTables()
-            if found.kept:
+            if found.keeps_codes:
                 jobs = self.find.Jobs()
                 at = found.codes(jobs, keep)
                 jobs.place(tables)

@@ -176,16 +176,18 @@ class JobTables:
             return
         words = array("Q", self._words)
         places, nbytes = {}, 8 * len(words)
-        for _, one in self._addresses:
-            if id(one) not in places:
-                places[id(one)] = nbytes, one
-                nbytes += align(one.nbytes, 8)
+        for _, array_of in self._addresses:
+            if id(array_of) not in places:
+                places[id(array_of)] = nbytes, array_of
+                nbytes += align(array_of.nbytes, 8)
         buffer = None if address else lane.allocate(nbytes)
         begin = address if buffer is None else int(buffer.ptr)
         if places:
-            for field, one in self._addresses:
-                words[field] = begin + places[id(one)][0]
-            words.frombytes(b"".join(one.tobytes().ljust(align(one.nbytes, 8), b"\0") for _, one in places.values()))
+            for field, array_of in self._addresses:
+                words[field] = begin + places[id(array_of)][0]
+            words.frombytes(
+                b"".join(array_of.tobytes().ljust(align(array_of.nbytes, 8), b"\0") for _, array_of in places.values())
+            )
         lane.send(begin, words)
         for kernel, grid, threads, at, arguments, shared in self._launches:
             lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)

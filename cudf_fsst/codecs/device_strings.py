@@ -42,9 +42,9 @@ _FEW_PARTS = VALUES_NBYTES // (few.MOST * few.SHORT)
 
 @dataclass(eq=False)
 class _Plain:
-    """Rows of a run without a dictionary that are wanted; see `dict.cuda_read.Share`.
+    """Rows ``start:stop`` of a run without a dictionary, as `dict.cuda_read.Share` of one with a dictionary.
 
-    `strings`: of a run of which some rows are wanted, these, read.
+    `strings`: these rows, decoded, unless they are all rows of the run.
     """
 
     run: Node
@@ -84,18 +84,18 @@ class _Plain:
 
 
 def _shares(node: Node, start: int, stop: int) -> list[_Plain | Share]:
-    found: list[_Plain | Share] = []
+    shares: list[_Plain | Share] = []
     base = 0
     for run in node.runs:
         first, last = max(start - base, 0), min(stop - base, run.rows)
         if first < last:
-            found.append(Share(run, first, last) if isinstance(run, DictPart) else _Plain(run, first, last))
+            shares.append(Share(run, first, last) if isinstance(run, DictPart) else _Plain(run, first, last))
         base += run.rows
-    return found
+    return shares
 
 
 def _prepare(shares: Sequence[_Plain | Share], lane: Lane) -> list[Share]:
-    """Find out which rows are null, and how long those without a dictionary are; the others."""
+    """Set which rows are null, and the characters of shares without a dictionary; returns those that have one."""
     coded = []
     for share in shares:
         if isinstance(share, Share):
@@ -114,34 +114,34 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         As `cudf_fsst.codecs.text.cuda_read.read`.
     """
-    every = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
-    made: list[DeviceStrings] = []
-    together: list[list[_Plain | Share]] = []
+    shares_of_nodes = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
+    columns: list[DeviceStrings] = []
+    batch: list[list[_Plain | Share]] = []
     nbytes = 0
-    for shares in every:
-        own = sum(values_nbytes(share.part) for share in shares if isinstance(share, Share))
-        if together and (not own or nbytes + own > VALUES_NBYTES):
-            made += _read(together, lane)
-            together, nbytes = [], 0
-        if own:
-            together.append(shares)
-            nbytes += own
+    for shares in shares_of_nodes:
+        values_size = sum(values_nbytes(share.part) for share in shares if isinstance(share, Share))
+        if batch and (not values_size or nbytes + values_size > VALUES_NBYTES):
+            columns += _read(batch, lane)
+            batch, nbytes = [], 0
+        if values_size:
+            batch.append(shares)
+            nbytes += values_size
         elif shares:
-            (one,) = shares  # no two neighbours are without a dictionary
-            assert isinstance(one, _Plain)
-            made += text_read.read([one.run.segments], lane=lane, start=one.start, stop=one.stop)
+            (plain,) = shares  # no two neighbours are without a dictionary
+            assert isinstance(plain, _Plain)
+            columns += text_read.read([plain.run.segments], lane=lane, start=plain.start, stop=plain.stop)
         else:
-            made += text_read.read([()], lane=lane)
-    if together:
-        made += _read(together, lane)
-    return made
+            columns += text_read.read([()], lane=lane)
+    if batch:
+        columns += _read(batch, lane)
+    return columns
 
 
 def _read(columns: Sequence[Sequence[_Plain | Share]], lane: Lane) -> list[DeviceStrings]:
     """Rows of columns, each of which has some with a dictionary."""
     coded = _prepare([share for shares in columns for share in shares], lane)
     batch = dictionary.Batch(coded, lane)
-    made: list[DeviceStrings] = []
+    results: list[DeviceStrings] = []
     targets: dict[Share, cuda_text.Target] = {}
     for shares in columns:
         chars, rows = sum(share.chars or 0 for share in shares), sum(share.rows for share in shares)
@@ -158,9 +158,11 @@ def _read(columns: Sequence[Sequence[_Plain | Share]], lane: Lane) -> list[Devic
         nulls = sum(share.null_count or 0 for share in shares)
         mask = _joined_mask(shares, rows, lane) if nulls else None
         address = 0 if mask is None else mask.ptr
-        made.append(DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask)))
+        results.append(
+            DeviceStrings(rows, out.ptr, offsets.ptr, itemsize, address, 0, nulls, owners=(offsets, out, mask))
+        )
     batch.write(targets)
-    return made
+    return results
 
 
 def _joined_mask(shares: Sequence[_Plain | Share], rows: int, lane: Lane) -> Any:
@@ -194,7 +196,7 @@ def validity(node: Node, *, lane: Lane) -> Any:
 
 
 class _Joined(NamedTuple):
-    """A column that has the values of the dictionaries of another, and its rows without one.
+    """A column without a dictionary: the values of another one's dictionaries, and its rows that have none.
 
     Attributes
     ----------
@@ -214,11 +216,11 @@ class _Joined(NamedTuple):
 
 @weakly_cached()
 def _joined(node: Node) -> _Joined:
-    own = [(run if isinstance(run, Node) else run.values).segments for run in node.runs]
-    counts = [sum(segment.rows for segment in segments) for segments in own]
+    segments_of_runs = [(run if isinstance(run, Node) else run.values).segments for run in node.runs]
+    counts = [sum(segment.rows for segment in segments) for segments in segments_of_runs]
     *firsts, rows = accumulate(counts, initial=0)
     nulls = any(run.null_count for run in node.runs if isinstance(run, DictPart))
-    return _Joined(Segments(segment for segments in own for segment in segments), firsts, rows, nulls)
+    return _Joined(Segments(segment for segments in segments_of_runs for segment in segments), firsts, rows, nulls)
 
 
 def _null_segment(lane: Lane) -> Segment:
@@ -240,18 +242,18 @@ def take(
     count = int(rows.size)
     address, _keep = cuda_gather.numbers_there(rows, lane)
     chosen = RowNumbers(address, count, 0, order)
-    found: dict[int, DeviceStrings] = {}
+    by_place: dict[int, DeviceStrings] = {}
     spelled: list[tuple[int, DictPart]] = []
     for place, node in enumerate(nodes):
         part, *others = node.runs
         if others or isinstance(part, Node) or not _reads_all(part, count, scratch_nbytes):
-            found[place] = _take(node, chosen, lane, scratch_nbytes)
+            by_place[place] = _take(node, chosen, lane, scratch_nbytes)
         elif is_packed(part):
             spelled.append((place, part))
         else:
-            found[place] = taken.gathered(part, chosen, lane, scratch_nbytes)
-    found.update(taken.spelled(spelled, chosen, lane, scratch_nbytes))
-    return [found[place] for place in range(len(nodes))]
+            by_place[place] = taken.gathered(part, chosen, lane, scratch_nbytes)
+    by_place.update(taken.spelled(spelled, chosen, lane, scratch_nbytes))
+    return [by_place[place] for place in range(len(nodes))]
 
 
 def _reads_all(part: DictPart, count: int, scratch_nbytes: int) -> bool:
@@ -284,8 +286,8 @@ def _take(node: Node, rows: RowNumbers, lane: Lane, scratch_nbytes: int) -> Devi
         numbers = cupy.asarray(DeviceInts(out, 0, 8 * count))
     del keep  # what has become of the codes is in `out`
     segments = Segments((*joined.segments, _null_segment(lane))) if joined.nulls else joined.segments
-    (found,) = cuda_gather.take([segments], numbers, lane=lane, scratch_nbytes=scratch_nbytes)
-    return found
+    (strings,) = cuda_gather.take([segments], numbers, lane=lane, scratch_nbytes=scratch_nbytes)
+    return strings
 
 
 # ---- questions
@@ -315,10 +317,10 @@ def accept(node: Node, machine: RowAutomaton, *, lane: Lane) -> tuple[Any, bool]
     def ask(segments: Sequence[Segment]) -> tuple[Any, bool] | None:
         return cuda_match.answer(segments, machine, lane=lane)
 
-    found = _answered(node, machine, ask, 1, lane=lane) if node.coded else ask(node.segments)
-    if found is None:
+    answered = _answered(node, machine, ask, 1, lane=lane) if node.coded else ask(node.segments)
+    if answered is None:
         return None
-    answers, sure = found
+    answers, sure = answered
     sure = sure and not node.coded  # of values that were answered for in host memory nothing is known
     return answers, not sure and cuda_match.undecided(answers.ptr, node.rows, lane=lane)
 
@@ -343,30 +345,30 @@ def _answered(
         Of an answer.
     """
     out, row, exact = lane.allocate(node.rows * nbytes), 0, True
-    some = [run for run in node.runs if isinstance(run, DictPart) and may_be_few(run)]
-    unknown = [part for part in some if part.known.few is None]
+    may_be_decoded = [run for run in node.runs if isinstance(run, DictPart) and may_be_few(run)]
+    unknown = [part for part in may_be_decoded if part.known.few is None]
     for first in range(0, len(unknown), _FEW_PARTS):
         decoded(unknown[first : first + _FEW_PARTS], lane)
     packed: list[cuda_packed.LookUp] = []
     keep = []  # until everything that uses them is enqueued
     for run in node.runs:
         values = run if isinstance(run, Node) else run.values
-        at, row = out.ptr + row * nbytes, row + run.rows
+        to, row = out.ptr + row * nbytes, row + run.rows
         table: Any
-        if isinstance(run, DictPart) and (kept := run.known.few) is not None:
-            table = kept.answers(question)
+        if isinstance(run, DictPart) and (few_values := run.known.few) is not None:
+            table = few_values.answers(question)
         else:
-            found = ask(values.segments)
-            if found is None:
+            answered = ask(values.segments)
+            if answered is None:
                 return None
-            keep.append(found[0])
-            table, exact = int(found[0].ptr), exact and found[1]
+            keep.append(answered[0])
+            table, exact = int(answered[0].ptr), exact and answered[1]
         if isinstance(run, Node):
-            lane.copy(at, table, run.rows * nbytes)
+            lane.copy(to, table, run.rows * nbytes)
         elif values.rows and is_packed(run):
-            packed.append(cuda_packed.LookUp(answers_of.whole_codes(run), table, nbytes, at))
+            packed.append(cuda_packed.LookUp(answers_of.whole_codes(run), table, nbytes, to))
         else:
-            answers_of.remap(run, table, nbytes, at, lane=lane)
+            answers_of.remap(run, table, nbytes, to, lane=lane)
     tables = JobTables()
     cuda_packed.answer(tables, packed)
     tables.launch(lane)

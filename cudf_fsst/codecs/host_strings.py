@@ -66,18 +66,18 @@ def compress(
             plain.clear()
 
     for scope in text.scopes_of(strings.offsets):
-        found = dictionary.encode(_rows(strings, scope[0][0], scope[-1][1]), kind, named, what, options)
-        if found is None:
+        part = dictionary.encode(_rows(strings, scope[0][0], scope[-1][1]), kind, named, what, options)
+        if part is None:
             plain.append(scope)
         else:
             end_plain()
-            parts.append(found)
+            parts.append(part)
     end_plain()
     return of_parts(kind, parts)
 
 
 def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
-    """Rows `first` to ``last - 1`` as they are."""
+    """Rows `first` to ``last - 1``, of the same characters."""
     rows, nulls = last - first, 0
     offset = strings.validity_offset + first
     if strings.validity is not None:
@@ -95,8 +95,8 @@ def compress_coded(
     one_scope = text_plan.segment_count(coded.chars_nbytes) <= text_plan.segments_per_table(coded.chars_nbytes)
     if is_text(codec) or not dict_plan.eligible(coded.rows, named=named) or not one_scope:
         return None
-    found = dictionary.encode(coded, kind, named, what, options)
-    return None if found is None else of_parts(kind, [found])
+    part = dictionary.encode(coded, kind, named, what, options)
+    return None if part is None else of_parts(kind, [part])
 
 
 def read(node: Node, start: int, stop: int) -> HostStrings:
@@ -107,19 +107,19 @@ def read(node: Node, start: int, stop: int) -> HostStrings:
     ValueError
         A part is damaged.
     """
-    made: list[Unwritten] = []
+    pieces: list[Unwritten] = []
     numbers = range(*parts_of(node.run_edges, start, stop))
     for number in numbers:
         run, base = node.runs[number], int(node.run_edges[number])
         first, last = max(start - base, 0), min(stop - base, run.rows)
         if isinstance(run, DictPart):
-            made.append(dictionary.Coded(run, first, last))
+            pieces.append(dictionary.Coded(run, first, last))
             continue
-        found = text.read(run.segments, first, last, edges=run.segment_edges)
+        strings = text.read(run.segments, first, last, edges=run.segment_edges)
         if len(numbers) == 1:
-            return found
-        made.append(DecodedRows(found))
-    return joined(made)
+            return strings
+        pieces.append(DecodedRows(strings))
+    return joined(pieces)
 
 
 def validity(node: Node) -> tuple[npt.NDArray[np.uint8] | None, int]:
@@ -147,16 +147,16 @@ def take(node: Node, rows: Selected, *, scratch_nbytes: int = ROOM_NBYTES) -> Ho
     if (np.diff(rows) < 0).any():
         places = np.argsort(rows, kind="stable")
         order = rows[places]
-    found = [
+    by_run = [
         _taken(node.runs[number], order[first:last] - int(node.run_edges[number]), scratch_nbytes)
         for number, first, last in shares_of(order, node.run_edges)
     ]
-    made = found[0] if len(found) == 1 else joined(list(map(DecodedRows, found)))
+    strings = by_run[0] if len(by_run) == 1 else joined(list(map(DecodedRows, by_run)))
     if not places.size:
-        return made
+        return strings
     back = np.empty(rows.size, np.int64)
     back[places] = np.arange(rows.size)
-    return text.gather(made, back)
+    return text.gather(strings, back)
 
 
 def _taken(run: Node | DictPart, rows: Selected, scratch_nbytes: int) -> HostStrings:
@@ -192,8 +192,8 @@ def match(node: Node, plan: search.Plan) -> tuple[npt.NDArray[np.generic], bool]
             dictionary.look_up(run, few.answers(plan.question), out)
             continue
         else:
-            found, is_answer = _searched(run.values, plan)
-            dictionary.look_up(run, found, out)
+            value_answers, is_answer = _searched(run.values, plan)
+            dictionary.look_up(run, value_answers, out)
         exact = exact and is_answer
     return answers, exact
 

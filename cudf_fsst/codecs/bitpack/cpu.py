@@ -414,14 +414,14 @@ def _measured(values: npt.NDArray[Any], signed: bool, divide: int, nan: int) -> 
     _measure(*described, np.uint64(divisor), kinds, bases, slopes)
     if not (kinds & _KIND_DIVIDED).any():
         divisor = 1
-    made = launch.BitpackLayout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor, nan != 0)
-    return _Measured(made, int((kinds & _WIDTH).sum()), kinds, bases, slopes, values, stand_ins)
+    layout = launch.BitpackLayout(values.size, values.itemsize, bool((kinds & _KIND_DELTA).any()), divisor, nan != 0)
+    return _Measured(layout, int((kinds & _WIDTH).sum()), kinds, bases, slopes, values, stand_ins)
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, nan: int = 0) -> int:
     """`Packed.nbytes` that `encode` would make."""
-    found = _measured(values, signed, divide, nan)
-    return found.layout.nbytes + launch.UNIT_NBYTES * found.units
+    measured = _measured(values, signed, divide, nan)
+    return measured.layout.nbytes + launch.UNIT_NBYTES * measured.units
 
 
 def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, nan: int = 0) -> Packed:
@@ -438,41 +438,41 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, n
     nan
         Bits of a NaN, which gets stand-ins; 0: of none. Then the values have 4 or 8 bytes.
     """
-    made, count, kinds, bases, slopes, values, stand_ins = _measured(values, signed, divide, nan)
-    meta, codes = np.zeros(made.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
-    starts, stored_bases, stored_slopes, stored_nan, stored_stand_ins = _sections(made, meta)
+    layout, count, kinds, bases, slopes, values, stand_ins = _measured(values, signed, divide, nan)
+    meta, codes = np.zeros(layout.nbytes, np.uint8), np.empty(launch.UNIT_NBYTES * count, np.uint8)
+    starts, stored_bases, stored_slopes, stored_nan, stored_stand_ins = _sections(layout, meta)
     starts[1:] = np.cumsum(kinds & _WIDTH)
     starts[:-1] |= np.where(kinds & _KIND_DELTA, _DELTA, 0).astype(np.uint32)
     starts[:-1] |= np.where(kinds & _KIND_DIVIDED, _DIVIDED, 0).astype(np.uint32)
-    unsigned = _unsigned(made.itemsize)
+    unsigned = _unsigned(layout.itemsize)
     stored_bases[:] = bases.astype(unsigned)
-    if made.has_delta:
+    if layout.has_delta:
         stored_slopes[:] = slopes.astype(unsigned)
     stored_nan[:1] = nan
     stored_stand_ins[:] = stand_ins.astype(unsigned)
-    divisor = np.uint64(made.divisor)
-    _pack(address(values), made.itemsize, made.rows, divisor, kinds, bases, slopes, address(codes))
-    return made.packed(count, signed, meta, codes)
+    divisor = np.uint64(layout.divisor)
+    _pack(address(values), layout.itemsize, layout.rows, divisor, kinds, bases, slopes, address(codes))
+    return layout.packed(count, signed, meta, codes)
 
 
-def _sections(made: launch.BitpackLayout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
+def _sections(layout: launch.BitpackLayout, meta: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], ...]:
     """``starts``, ``bases``, ``slopes``, ``nan`` and ``stand_ins`` (empty where there are none) in `meta`."""
-    size = made.itemsize * made.blocks
-    unsigned = _unsigned(made.itemsize)
-    slopes = meta[made.slopes : made.slopes + (size if made.has_delta else 0)]
-    starts = meta[: 4 * (made.blocks + 1)].view("<u4")
-    nan = meta[made.nan :][: launch.NAN_NBYTES * made.has_nan].view(unsigned)
-    stand_ins = meta[made.nan + launch.NAN_NBYTES :][: size * made.has_nan].view(unsigned)
-    return starts, meta[made.bases : made.bases + size].view(unsigned), slopes.view(unsigned), nan, stand_ins
+    size = layout.itemsize * layout.blocks
+    unsigned = _unsigned(layout.itemsize)
+    slopes = meta[layout.slopes : layout.slopes + (size if layout.has_delta else 0)]
+    starts = meta[: 4 * (layout.blocks + 1)].view("<u4")
+    nan = meta[layout.nan :][: launch.NAN_NBYTES * layout.has_nan].view(unsigned)
+    stand_ins = meta[layout.nan + launch.NAN_NBYTES :][: size * layout.has_nan].view(unsigned)
+    return starts, meta[layout.bases : layout.bases + size].view(unsigned), slopes.view(unsigned), nan, stand_ins
 
 
 def _layout(packed: Packed) -> launch.BitpackLayout:
-    made = launch.layout(packed)
+    layout = launch.layout(packed)
     for name in ("meta", "codes"):
         array = getattr(packed, name)
         if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
             raise ValueError(f"damaged segment: {name} is no array of bytes, but of shape {array.shape}, {array.dtype}")
-    return made
+    return layout
 
 
 def check(packed: Packed) -> None:
@@ -483,29 +483,29 @@ def check(packed: Packed) -> None:
     ValueError
         The segment is damaged; the message says where.
     """
-    made = _layout(packed)
-    starts, *_, nan, _ = _sections(made, packed.meta)
+    layout = _layout(packed)
+    starts, *_, nan, _ = _sections(layout, packed.meta)
     places = (starts & _PLACE).astype(np.int64)
     widths = np.diff(places)
     count = packed.codes_nbytes // launch.UNIT_NBYTES
     if places[0] != 0 or places[-1] != count or starts[-1] > _PLACE:
         raise ValueError(f"damaged segment: starts go from {places[0]} to {starts[-1]}, codes have {count} units")
-    wrong = (widths < 0) | (widths > 8 * made.itemsize)
+    wrong = (widths < 0) | (widths > 8 * layout.itemsize)
     if wrong.any():
         block = int(wrong.argmax())
         raise ValueError(f"damaged segment: starts say {widths[block]} bits for the values of block {block}")
     has_delta, has_divisor = bool((starts >= _DELTA).any()), bool((starts & _DIVIDED).any())
-    if has_delta != made.has_delta or has_divisor != (made.divisor != 1):
+    if has_delta != layout.has_delta or has_divisor != (layout.divisor != 1):
         raise ValueError(f"damaged segment: parameters {packed.parameters} do not fit the blocks' kinds")
-    size = made.itemsize * made.blocks
-    gaps = [(4 * (made.blocks + 1), made.bases), (made.bases + size, made.slopes)]
-    if made.has_delta:
-        gaps.append((made.slopes + size, made.nan))
-    if made.has_nan:
-        if not launch.is_nan(int(nan[0]), made.itemsize):
-            raise ValueError(f"damaged segment: {int(nan[0]):#x} is no NaN of {made.itemsize} bytes")
-        gaps.append((made.nan + made.itemsize, made.nan + launch.NAN_NBYTES))
-        gaps.append((made.nan + launch.NAN_NBYTES + size, made.nbytes))
+    size = layout.itemsize * layout.blocks
+    gaps = [(4 * (layout.blocks + 1), layout.bases), (layout.bases + size, layout.slopes)]
+    if layout.has_delta:
+        gaps.append((layout.slopes + size, layout.nan))
+    if layout.has_nan:
+        if not launch.is_nan(int(nan[0]), layout.itemsize):
+            raise ValueError(f"damaged segment: {int(nan[0]):#x} is no NaN of {layout.itemsize} bytes")
+        gaps.append((layout.nan + layout.itemsize, layout.nan + launch.NAN_NBYTES))
+        gaps.append((layout.nan + launch.NAN_NBYTES + size, layout.nbytes))
     for end, start in gaps:
         if packed.meta[end:start].any():
             raise ValueError(f"damaged segment: bytes {end} to {start} of meta are not zero")
@@ -525,12 +525,12 @@ def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int
     ValueError
         The segment is damaged, or `out` has another size. What was written to `out` until then is undefined.
     """
-    made = _layout(packed)
-    last = made.rows if last is None else last
-    nbytes = (last - first) * made.itemsize
+    layout = _layout(packed)
+    last = layout.rows if last is None else last
+    nbytes = (last - first) * layout.itemsize
     if out.dtype != np.uint8 or out.shape != (nbytes,) or not out.flags.writeable:
         raise ValueError(f"the values need {nbytes} writable bytes, not an array of shape {out.shape}")
-    _decode_blocks(packed, made, np.arange(first // _BLOCK, -(-last // _BLOCK)), last, out)
+    _decode_blocks(packed, layout, np.arange(first // _BLOCK, -(-last // _BLOCK)), last, out)
 
 
 def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
@@ -541,20 +541,24 @@ def take(packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> 
     ValueError
         The segment is damaged.
     """
-    made = _layout(packed)
-    units.take(rows, _BLOCK, out, lambda blocks, room: _decode_blocks(packed, made, blocks, made.rows, room))
+    layout = _layout(packed)
+    units.take(
+        rows, _BLOCK, out, lambda blocks, unit_values: _decode_blocks(packed, layout, blocks, layout.rows, unit_values)
+    )
 
 
 def _decode_blocks(
-    packed: Packed, made: launch.BitpackLayout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
+    packed: Packed, layout: launch.BitpackLayout, blocks: npt.NDArray[np.int64], rows: int, out: npt.NDArray[Any]
 ) -> None:
     """Write the values of blocks, one block after another; `rows`: where the last one ends."""
-    starts, bases, slopes, nan, stand_ins = _sections(made, packed.meta)
-    # One compiled version: numbers of 64 bits, in arrays of our own.
-    own = [numbers[blocks if numbers.size else slice(0)].astype(np.uint64) for numbers in (slopes, stand_ins)]
-    begins, ends, own_bases = (some.astype(np.uint64) for some in (starts[blocks], starts[blocks + 1], bases[blocks]))
-    wide = begins, ends, own_bases, own[0], np.uint64(nan[0] if nan.size else 0), own[1]
+    starts, bases, slopes, nan, stand_ins = _sections(layout, packed.meta)
+    # One compiled version: numbers of 64 bits, in arrays of their own.
+    per_block = [entries[blocks if entries.size else slice(0)].astype(np.uint64) for entries in (slopes, stand_ins)]
+    begins, ends, block_bases = (
+        numbers.astype(np.uint64) for numbers in (starts[blocks], starts[blocks + 1], bases[blocks])
+    )
+    wide = begins, ends, block_bases, per_block[0], np.uint64(nan[0] if nan.size else 0), per_block[1]
     place, count = address(packed.codes), packed.codes_nbytes // launch.UNIT_NBYTES
-    bad = _unpack(blocks, *wide, np.uint64(made.divisor), made.itemsize, rows, place, count, address(out))
+    bad = _unpack(blocks, *wide, np.uint64(layout.divisor), layout.itemsize, rows, place, count, address(out))
     if bad >= 0:
         raise ValueError(f"damaged segment: block {bad} does not lie in codes, or has too many bits")

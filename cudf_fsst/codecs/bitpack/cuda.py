@@ -39,7 +39,7 @@ def _read_kernel(name: str, itemsize: int) -> Any:
 
 
 def sample_kernel() -> Any:
-    """What looks for a divisor; an array of `BitpackJob.look`, of any item sizes."""
+    """What looks for a divisor; an array of `BitpackJob.find_divisor`, of any item sizes."""
     return _kernel("bitpack_divisor", 8)
 
 
@@ -99,7 +99,7 @@ def find_nan(values: int, rows: int, least: int) -> tuple[int, tuple[int, ...]]:
 
 
 def stand_in_kernel(itemsize: int) -> Any:
-    """What puts stand-ins in the place of a NaN; an array of `stand_in`."""
+    """The kernel that puts stand-ins in the place of a NaN; it takes an array of `stand_in`."""
     return _nan_kernel("bitpack_stand_in", itemsize)
 
 
@@ -170,8 +170,8 @@ class BitpackJob:
         """Distance of the runs of `unit` values of which the sample consists."""
         return launch.BLOCK * launch.sample_step(self._blocks)
 
-    def look(self, values: int, step: int) -> tuple[int, ...]:
-        """Fields of the job that looks for a divisor in runs at this distance, from an address on."""
+    def find_divisor(self, values: int, step: int) -> tuple[int, ...]:
+        """Fields of the job that finds a divisor in a sample: runs of `unit` values, `step` values apart."""
         rows = self.rows if step == self.sample_step else min(self.rows, self.sample_rows)
         return launch.DivisorJob(values, rows, self.itemsize, self._signed, step // launch.BLOCK, self._totals + 16)
 
@@ -193,8 +193,8 @@ class BitpackJob:
         """Take the totals; `Packed.nbytes` that they mean."""
         divisor = divisor if kinds & 2 else 1
         self.variant = (divisor != 1,)
-        made = launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor, self._has_nan)
-        self._units, self._layout, self.nan_at = units, made, made.nan
+        layout = launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor, self._has_nan)
+        self._units, self._layout, self.nan_at = units, layout, layout.nan
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes
 
@@ -230,25 +230,25 @@ Job = BitpackJob
 
 @weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
-    """What kernels know of a part.
+    """A part as kernels read it: ``BitpackSegment`` of kernels/bitpack.cuh.
 
     Raises
     ------
     ValueError
         The sizes of the part do not fit together. What its bytes say is not checked: damage makes wrong values.
     """
-    made, meta = launch.layout(packed), int(packed.meta.ptr)
-    slopes = meta + made.slopes if made.has_delta else 0
+    layout, meta = launch.layout(packed), int(packed.meta.ptr)
+    slopes = meta + layout.slopes if layout.has_delta else 0
     units = packed.codes_nbytes // launch.UNIT_NBYTES
     codes = int(packed.codes.ptr)
-    return launch.BitpackSegment(meta, meta + made.bases, slopes, codes, units, packed.rows, made.divisor)
+    return launch.BitpackSegment(meta, meta + layout.bases, slopes, codes, units, packed.rows, layout.divisor)
 
 
 @weakly_cached()
 def nan_of(packed: Packed) -> int:
     """Address of a part's NaN, with its stand-ins behind it; 0: it has none."""
-    made = launch.layout(packed)
-    return int(packed.meta.ptr) + made.nan if made.has_nan else 0
+    layout = launch.layout(packed)
+    return int(packed.meta.ptr) + layout.nan if layout.has_nan else 0
 
 
 def _grid(piece: PartRange, group: int) -> int:
@@ -265,12 +265,12 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> No
     """Add the launches that decompress to `tables`; see `describe`."""
     del lane
     for itemsize in launch.ITEMSIZES:
-        if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
-            grids = [_grid(piece, launch.group(itemsize)) for piece in some]
-            tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(some))
-        if some := [piece for piece in some if nan_of(piece.packed)]:
-            fields = [word for piece in some for word in launch.PutNanJob(nan_of(piece.packed), *piece.output)]
-            grids = [blocks(piece.end - piece.begin, THREADS) for piece in some]
+        if same_size := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+            grids = [_grid(piece, launch.group(itemsize)) for piece in same_size]
+            tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(same_size))
+        if same_size := [piece for piece in same_size if nan_of(piece.packed)]:
+            fields = [word for piece in same_size for word in launch.PutNanJob(nan_of(piece.packed), *piece.output)]
+            grids = [blocks(piece.end - piece.begin, THREADS) for piece in same_size]
             tables.add_jobs(_nan_kernel("bitpack_put_nan", itemsize), THREADS, grids, fields)
 
 
@@ -295,12 +295,14 @@ def compare(pieces: Sequence[PartRange], span: Span, tables: JobTables, *, bits:
     """
     kernel = "bitpack_is_in" if bits else "bitpack_compare"
     for itemsize in launch.ITEMSIZES:
-        if some := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+        if same_size := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
             low, reach, outside = span.fields(itemsize)
-            asked = low, reach, outside, bits
-            jobs = [launch.CompareJob._make((*describe(piece.packed), *piece.output, *asked)) for piece in some]
+            comparison = low, reach, outside, bits
+            jobs = [
+                launch.CompareJob._make((*describe(piece.packed), *piece.output, *comparison)) for piece in same_size
+            ]
             fields = [field for job in jobs for field in job]
-            grids = [_grid(piece, launch.group(itemsize)) for piece in some]
+            grids = [_grid(piece, launch.group(itemsize)) for piece in same_size]
             tables.add_jobs(_compare_kernel(kernel, itemsize), THREADS, grids, fields)
 
 
@@ -317,10 +319,10 @@ def set_members(values: int, count: int, itemsize: int, span: Span, bits: int, l
 @weakly_cached()
 def bounds(packed: Packed) -> Span:
     """Between which values those of a part in GPU memory lie (`launch.bounds`); the GPU is waited for."""
-    made = launch.layout(packed)
+    layout = launch.layout(packed)
     with Lane() as lane:
-        meta = lane.read(packed.meta.ptr, made.nbytes, np.uint8)
-    return launch.bounds(made, meta, bool(packed.parameters[0]))
+        meta = lane.read(packed.meta.ptr, layout.nbytes, np.uint8)
+    return launch.bounds(layout, meta, bool(packed.parameters[0]))
 
 
 def nan_part(packed: Packed, first_row: int) -> tuple[int, ...]:
@@ -332,8 +334,8 @@ def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: Job
     """Add the launch that takes rows; `bits`: of bitmaps."""
     kernel = _read_kernel("bitpack_take_bits" if bits else "bitpack_take", itemsize)
     tables.add_taken(kernel, THREADS, columns, rows, bits=bits)
-    if some := [column._replace(parts=column.nan) for column in columns if column.nan]:
-        tables.add_taken(_nan_kernel("bitpack_take_nan", itemsize), THREADS, some, rows)
+    if with_nan := [column._replace(parts=column.nan) for column in columns if column.nan]:
+        tables.add_taken(_nan_kernel("bitpack_take_nan", itemsize), THREADS, with_nan, rows)
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:

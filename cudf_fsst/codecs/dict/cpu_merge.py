@@ -56,7 +56,7 @@ def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] |
 
 def _merged(parts: list[Any]) -> Iterator[Part]:
     while parts:
-        members, values = together(parts)
+        members, values = next_merge(parts)
         yield _merged_part(members, values) if len(members) > 1 else parts[0]
         parts = parts[len(members) :]
 
@@ -65,7 +65,7 @@ def _size(part: DictPart) -> plan.Size:
     return plan.Size(part.rows, part.values.rows, part.values.chars_nbytes)
 
 
-def together(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
+def next_merge(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
     """The parts from the first one on that become one, at least that one, and their values.
 
     Nothing but their values is read.

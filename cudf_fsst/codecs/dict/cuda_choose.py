@@ -80,37 +80,37 @@ class _Cuts(NamedTuple):
 class _Sampling:
     """Samples of scopes, `most` of them, which are counted by `launch` and known after a wait."""
 
-    def __init__(self, work: Workspace, most: int) -> None:
-        self._work, self._together = work, min(most, _TOGETHER)
-        self._counts_nbytes = _COUNTS * _WORD * most
+    def __init__(self, work: Workspace, limit: int) -> None:
+        self._work, self._together = work, min(limit, _TOGETHER)
+        self._counts_nbytes = _COUNTS * _WORD * limit
         self._zeros = work.reserve(self._counts_nbytes + _SET_NBYTES * self._together)
         #: Of each scope `_COUNTS` numbers.
         self.counts: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def clear(self, lane: Lane) -> None:
-        """Set to zero what `launch` counts in."""
+        """Set counters and sets of hashes to zero."""
         if self._together:
             lane.zero(self._work[self._zeros], self._counts_nbytes + _SET_NBYTES * self._together)
 
     def launch(
         self, scopes: Sequence[tuple[DeviceStrings, tuple[int, int]]], lane: Lane, tables: JobTables, tables_at: int
     ) -> None:
-        """Count; `tables`: with what comes before; `tables_at`: where they have room."""
+        """Count distinct hashes of samples. `tables`: jobs to launch before; `tables_at`: memory for them."""
         counts_at = self._work[self._zeros]
         sets_at = counts_at + self._counts_nbytes
         for start in range(0, len(scopes), self._together or 1):
-            some = scopes[start : start + self._together]
+            batch = scopes[start : start + self._together]
             if start:
-                lane.zero(sets_at, _SET_NBYTES * len(some))
+                lane.zero(sets_at, _SET_NBYTES * len(batch))
                 tables = JobTables()
             fields: list[int] = []
-            for k, (strings, edges) in enumerate(some):
+            for k, (strings, edges) in enumerate(batch):
                 validity = strings.validity if strings.null_count else 0
-                wide, found_at = strings.offsets_itemsize == 8, counts_at + _COUNTS * _WORD * (start + k)
+                wide, count_at = strings.offsets_itemsize == 8, counts_at + _COUNTS * _WORD * (start + k)
                 source = strings.chars, strings.offsets, wide, validity, strings.validity_offset
-                fields += launch.SampleJob(*source, *edges, sets_at + _SET_NBYTES * k, found_at)
+                fields += launch.SampleJob(*source, *edges, sets_at + _SET_NBYTES * k, count_at)
             grid = launch.SAMPLE_ROWS // launch.FIND_THREADS
-            tables.add_jobs(find_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(some), fields)
+            tables.add_jobs(find_kernel("dict_sample"), launch.FIND_THREADS, [grid] * len(batch), fields)
             tables.launch(lane, tables_at)
         if not scopes:
             tables.launch(lane, tables_at)
@@ -123,8 +123,10 @@ def scopes(columns: Sequence[SampledColumn], lane: Lane) -> Generator[None, None
     Of columns that `named` dictionaries nothing is sampled.
     """
     segments = [text_plan.segment_count(column.chars) for column in columns]
-    each = [text_plan.segments_per_table(column.chars) for column in columns]
-    sampled = [0 if column.named else blocks(*two) for column, *two in zip(columns, segments, each, strict=True)]
+    segments_per_scope = [text_plan.segments_per_table(column.chars) for column in columns]
+    sampled = [
+        0 if column.named else blocks(*two) for column, *two in zip(columns, segments, segments_per_scope, strict=True)
+    ]
     with Workspace() as work:
         sampling = _Sampling(work, sum(sampled))
         # Of all columns rows at which segments begin, then the characters before them.
@@ -132,35 +134,35 @@ def scopes(columns: Sequence[SampledColumn], lane: Lane) -> Generator[None, None
         tables_at = work.reserve(_WORD * _JOB_WORDS * (len(columns) + sum(sampled)))
         work.take(lane)
         sampling.clear(lane)
-        cuts, at = [], work[begins_at]
-        for count, of_scope in zip(segments, each, strict=True):
-            cuts.append(_Cuts(count, of_scope, at))
-            at += 2 * _WORD * (count + 1)
+        cuts, begin_at = [], work[begins_at]
+        for count, per_scope in zip(segments, segments_per_scope, strict=True):
+            cuts.append(_Cuts(count, per_scope, begin_at))
+            begin_at += 2 * _WORD * (count + 1)
         tables = JobTables()
         _find_begins(columns, cuts, tables)
-        wanted = [
+        samples = [
             (column.strings, edges)
-            for column, own in zip(columns, cuts, strict=True)
+            for column, cut in zip(columns, cuts, strict=True)
             if not column.named
-            for edges in own.places()
+            for edges in cut.places()
         ]
-        sampling.launch(wanted, lane, tables, work[tables_at])
-        begins = lane.fetch(work[begins_at], (at - work[begins_at]) // _WORD, np.int64)
+        sampling.launch(samples, lane, tables, work[tables_at])
+        begins = lane.fetch(work[begins_at], (begin_at - work[begins_at]) // _WORD, np.int64)
         yield
         numbers, counts, first = begins.tolist(), sampling.counts.tolist(), 0
-        found: list[list[SampledScope]] = []
-        again: list[int] = []
-        for i, (column, own) in enumerate(zip(columns, cuts, strict=True)):
-            rows, chars = numbers[first : first + own.segments + 1], numbers[first + own.segments + 1 :]
-            first += 2 * (own.segments + 1)
-            of_column, known = own.scopes(rows, chars, [0] * _COUNTS * own.segments if column.named else counts)
+        scopes_of: list[list[SampledScope]] = []
+        resampled: list[int] = []
+        for i, (column, cut) in enumerate(zip(columns, cuts, strict=True)):
+            rows, chars = numbers[first : first + cut.segments + 1], numbers[first + cut.segments + 1 :]
+            first += 2 * (cut.segments + 1)
+            of_column, is_sampled = cut.scopes(rows, chars, [0] * _COUNTS * cut.segments if column.named else counts)
             counts = counts[_COUNTS * sampled[i] :]
-            found.append(of_column)
-            if not (known or column.named):
-                again.append(i)
-        if again:
-            yield from _sample_again(columns, found, again, lane)
-        return found
+            scopes_of.append(of_column)
+            if not (is_sampled or column.named):
+                resampled.append(i)
+        if resampled:
+            yield from _sample_again(columns, scopes_of, resampled, lane)
+        return scopes_of
 
 
 class Samples:
@@ -173,11 +175,11 @@ class Samples:
             tables_at = work.reserve(_WORD * _JOB_WORDS * len(columns))
             work.take(lane)
             self._sampling.clear(lane)
-            wanted = [(strings, (0, strings.rows)) for strings in columns]
-            self._sampling.launch(wanted, lane, JobTables(), work[tables_at])
+            samples = [(strings, (0, strings.rows)) for strings in columns]
+            self._sampling.launch(samples, lane, JobTables(), work[tables_at])
         self._event = lane.event()
 
-    def found(self) -> list[SampledScope]:
+    def scopes(self) -> list[SampledScope]:
         """The only scope of each column; waits for the samples, and for nothing behind them."""
         self._event.synchronize()
         counts = self._sampling.counts.reshape(-1, _COUNTS).tolist()
@@ -219,17 +221,17 @@ class Carried:
         if self._found or {column.number for column in room.columns} != self._columns.keys():
             return
         assert self._sampling is not None
-        wanted = [
+        samples = [
             (self._columns[column.number], edges)
-            for column, found in zip(room.columns, room.found, strict=True)
-            for edges in _Cuts(column.segments, column.per_table, room.number(found.rows_begin)).places()
+            for column, places in zip(room.columns, room.found, strict=True)
+            for edges in _Cuts(column.segments, column.per_table, room.number(places.rows_begin)).places()
         ]
         lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
         self._sampling.clear(lane)
-        self._sampling.launch(wanted, lane, JobTables(), room.work[self._tables_at])
-        for column, found in zip(room.columns, room.found, strict=True):
+        self._sampling.launch(samples, lane, JobTables(), room.work[self._tables_at])
+        for column, places in zip(room.columns, room.found, strict=True):
             # And of characters, which are behind.
-            begins = lane.fetch(room.number(found.rows_begin), 2 * (column.segments + 1), np.int64)
+            begins = lane.fetch(room.number(places.rows_begin), 2 * (column.segments + 1), np.int64)
             self._found.append((column.number, _Cuts(column.segments, column.per_table, 0), begins))
         room.lane.follow(lane)
 
@@ -238,36 +240,38 @@ class Carried:
         if self._sampling is None or not self._found:
             return None
         counts = self._sampling.counts.tolist()
-        begun = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]
+        cut_columns = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]
         if not any(map(plan.repeats, counts[::_COUNTS], counts[1::_COUNTS])) and all(
-            row < following for _, cuts, numbers in begun for row, following in pairwise(numbers[: cuts.segments + 1])
+            row < following
+            for _, cuts, numbers in cut_columns
+            for row, following in pairwise(numbers[: cuts.segments + 1])
         ):
             return {}
-        every: dict[int, list[SampledScope]] = {}
-        for number, cuts, numbers in begun:
-            every[number], known = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
-            if not known:
+        scopes: dict[int, list[SampledScope]] = {}
+        for number, cuts, numbers in cut_columns:
+            scopes[number], is_sampled = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
+            if not is_sampled:
                 return None
-            counts = counts[_COUNTS * len(every[number]) :]
-        return every
+            counts = counts[_COUNTS * len(scopes[number]) :]
+        return scopes
 
 
 def _find_begins(columns: Sequence[SampledColumn], cuts: Sequence[_Cuts], tables: JobTables) -> None:
     grids, fields = list[int](), list[int]()
-    for (strings, _, nbytes), own in zip(columns, cuts, strict=True):
-        wide, size, count = strings.offsets_itemsize == 8, text_plan.segment_size(nbytes), own.segments + 1
-        places = own.rows_at, own.rows_at + _WORD * count
+    for (strings, _, nbytes), cut in zip(columns, cuts, strict=True):
+        wide, size, count = strings.offsets_itemsize == 8, text_plan.segment_size(nbytes), cut.segments + 1
+        places = cut.rows_at, cut.rows_at + _WORD * count
         fields += launch.BeginsJob(strings.offsets, wide, strings.rows, size, count, *places)
         grids.append(blocks(count, launch.FIND_THREADS // 32))
     tables.add_jobs(find_kernel("dict_begins"), launch.FIND_THREADS, grids, fields)
 
 
 def _sample_again(
-    columns: Sequence[SampledColumn], found: list[list[SampledScope]], numbers: Sequence[int], lane: Lane
+    columns: Sequence[SampledColumn], scopes_of: list[list[SampledScope]], numbers: Sequence[int], lane: Lane
 ) -> Generator[None, None, None]:
     """Sample the scopes of columns some of whose segments have no rows."""
-    scopes = [(i, k) for i in numbers for k in range(len(found[i]))]
-    ends = [(found[i][k].first, found[i][k].first + found[i][k].rows) for i, k in scopes]
+    scopes = [(i, k) for i in numbers for k in range(len(scopes_of[i]))]
+    ends = [(scopes_of[i][k].first, scopes_of[i][k].first + scopes_of[i][k].rows) for i, k in scopes]
     words = np.array(ends, np.int64)
     with Workspace() as work:
         sampling = _Sampling(work, len(scopes))
@@ -276,8 +280,8 @@ def _sample_again(
         sampling.clear(lane)
         lane.upload(work[place], words)
         edges = [(work[place] + 2 * _WORD * n, work[place] + 2 * _WORD * n + _WORD) for n in range(len(scopes))]
-        wanted = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
-        sampling.launch(wanted, lane, JobTables(), work[tables_at])
+        samples = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
+        sampling.launch(samples, lane, JobTables(), work[tables_at])
         yield
         for (i, k), own in zip(scopes, sampling.counts.reshape(-1, _COUNTS).tolist(), strict=True):
-            found[i][k] = found[i][k]._replace(sampled=own[0], different=own[1])
+            scopes_of[i][k] = scopes_of[i][k]._replace(sampled=own[0], different=own[1])

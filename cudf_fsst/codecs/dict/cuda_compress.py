@@ -90,26 +90,30 @@ class DictColumn:
     def take(self, scopes: list[cuda_choose.SampledScope]) -> None:
         """Take the scopes, with their samples, and see which may have a dictionary."""
         self.scopes, named = scopes, self.task.named
-        for number, one in enumerate(scopes):
-            if not plan.has_rows(one.rows, named=named):
+        for number, scope in enumerate(scopes):
+            if not plan.has_rows(scope.rows, named=named):
                 continue
-            if not (named or plan.repeats(one.sampled, one.different)):
+            if not (named or plan.repeats(scope.sampled, scope.different)):
                 continue
-            if most := plan.most_values(one.rows, one.chars, named=named):
-                self.most[number] = most
+            if limit := plan.most_values(scope.rows, scope.chars, named=named):
+                self.most[number] = limit
 
     def search(self, number: int) -> cuda_find.ScopeRange:
         """A scope that may have a dictionary, for its values to be found."""
-        one, strings = self.scopes[number], self.task.strings
+        scope, strings = self.scopes[number], self.task.strings
         what = self.task.what
-        return cuda_find.ScopeRange(strings, one.first, one.rows, one.chars, self.most[number], one.different, what)
+        return cuda_find.ScopeRange(
+            strings, scope.first, scope.rows, scope.chars, self.most[number], scope.different, what
+        )
 
-    def decide(self, number: int, found: cuda_find.Numbered) -> DictionaryScope | None:
+    def decide(self, number: int, numbered: cuda_find.Numbered) -> DictionaryScope | None:
         """The scope, if it has a dictionary, now that its values are found."""
-        of = self.scopes[number]
-        if not plan.accepts(of.rows, of.chars, found.values, found.chars, named=self.task.named):
+        sampled = self.scopes[number]
+        if not plan.accepts(sampled.rows, sampled.chars, numbered.values, numbered.chars, named=self.task.named):
             return None
-        scope = DictionaryScope(of, found.firsts, found.values, found.chars, found.longest, found.null_count)
+        scope = DictionaryScope(
+            sampled, numbered.firsts, numbered.values, numbered.chars, numbered.longest, numbered.null_count
+        )
         self.dictionaries[number] = scope
         return scope
 
@@ -139,11 +143,11 @@ def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane)
     candidates = [column for column in columns if column.task.may_have]
     if not candidates:
         return columns
-    found = yield from cuda_choose.scopes(
+    scopes_of_columns = yield from cuda_choose.scopes(
         [cuda_choose.SampledColumn(column.task.strings, column.task.named, column.chars or 0) for column in candidates],
         lane,
     )
-    for column, scopes in zip(candidates, found, strict=True):
+    for column, scopes in zip(candidates, scopes_of_columns, strict=True):
         column.take(scopes)
     return columns
 
@@ -153,12 +157,12 @@ def carried(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_ch
 
     That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
     """
-    some = [
+    columns = [
         (number, task.strings, nbytes)
         for number, (task, nbytes) in enumerate(zip(tasks, chars, strict=True))
         if task.strings.rows and nbytes is not None
     ]
-    return cuda_choose.Carried(some) if some and seldom(tasks, chars) else None
+    return cuda_choose.Carried(columns) if columns and seldom(tasks, chars) else None
 
 
 def seldom(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> bool:
@@ -184,35 +188,35 @@ def dictionaries(columns: Sequence[DictColumn], *, lane: Lane, outbox: Outbox | 
     others_nbytes
         Uncompressed bytes of the call's other columns.
     """
-    asked = [(column, number) for column in columns for number in column.most]
-    searches = [column.search(number) for column, number in asked]
-    if not asked:
+    candidates = [(column, number) for column in columns for number in column.most]
+    searches = [column.search(number) for column, number in candidates]
+    if not candidates:
         return
     tasks = [column.task for column in columns]
     scratch_nbytes = scratch(tasks, others_nbytes)
     waiting: list[tuple[DictColumn, DictionaryScope]] = []
     for first, last in _rounds(searches, scratch_nbytes):
-        yield from _round(searches[first:last], asked[first:last], scratch_nbytes, waiting, lane, outbox)
-    for some in _groups(waiting):
-        yield from _compress_values(some, lane, outbox)
+        yield from _round(searches[first:last], candidates[first:last], scratch_nbytes, waiting, lane, outbox)
+    for group in _groups(waiting):
+        yield from _compress_values(group, lane, outbox)
 
 
 def _rounds(searches: Sequence[cuda_find.ScopeRange], scratch_nbytes: int) -> Iterator[tuple[int, int]]:
     """Searches that share the room: the first and, exclusive, the last."""
     start, nbytes = 0, _PACKING_NULLS
     for i, search in enumerate(searches):
-        own = search.most_nbytes + search.rows // _ROWS_PER_BYTE
-        if i > start and nbytes + own > scratch_nbytes:
+        search_nbytes = search.most_nbytes + search.rows // _ROWS_PER_BYTE
+        if i > start and nbytes + search_nbytes > scratch_nbytes:
             yield start, i
             start, nbytes = i, _PACKING_NULLS
-        nbytes += own
+        nbytes += search_nbytes
     if searches:
         yield start, len(searches)
 
 
 def _round(
     searches: Sequence[cuda_find.ScopeRange],
-    asked: Sequence[tuple[DictColumn, int]],
+    candidates: Sequence[tuple[DictColumn, int]],
     scratch_nbytes: int,
     waiting: list[tuple[DictColumn, DictionaryScope]],
     lane: Lane,
@@ -222,61 +226,61 @@ def _round(
 
     Codes and values are measured together, with one wait for both.
     """
-    packing = _PACKING_NULLS if any(one.strings.null_count for one in searches) else _PACKING
+    packing = _PACKING_NULLS if any(numbering.strings.null_count for numbering in searches) else _PACKING
     numbered = yield from cuda_find.number(searches, lane, scratch_nbytes=scratch_nbytes - packing)
-    made: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
-    gathered: list[tuple[DictColumn, DictionaryScope]] = []
+    coded: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
+    decided: list[tuple[DictColumn, DictionaryScope]] = []
     try:
-        for (column, number), one in zip(asked, numbered, strict=True):
-            if one is None:
+        for (column, number), numbering in zip(candidates, numbered, strict=True):
+            if numbering is None:
                 continue
-            if (scope := column.decide(number, one)) is None:
-                one.release()
+            if (scope := column.decide(number, numbering)) is None:
+                numbering.release()
                 continue
-            gathered.append((column, scope))
-            made.append((one, scope))
-        values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in gathered)
+            decided.append((column, scope))
+            coded.append((numbering, scope))
+        values_nbytes = sum(scope.values_chars + 4 * scope.values for _, scope in decided)
         few = values_nbytes <= _FEW_VALUES_NBYTES
-        spare = scratch_nbytes - packing - sum(one.nbytes for one, _ in made) - 4 * values_nbytes * few
-        packing_steps = pack([one for one, _ in made], lane, outbox, scratch_nbytes=spare)
-        values = _compress_values(gathered if few else [], lane, outbox)
+        spare = scratch_nbytes - packing - sum(numbering.nbytes for numbering, _ in coded) - 4 * values_nbytes * few
+        packing_steps = pack([numbering for numbering, _ in coded], lane, outbox, scratch_nbytes=spare)
+        values = _compress_values(decided if few else [], lane, outbox)
         if not few:
-            for one, scope in made:  # they are wanted when the rest has been given back
-                scope.held = lane.allocate(4 * one.values)
-                lane.copy(scope.held.ptr, one.firsts, 4 * one.values)
+            for numbering, scope in coded:  # they are wanted when the rest has been given back
+                scope.held = lane.allocate(4 * numbering.values)
+                lane.copy(scope.held.ptr, numbering.firsts, 4 * numbering.values)
                 scope.firsts = int(scope.held.ptr)
-            waiting += gathered
+            waiting += decided
         packed, _ = yield from together(packing_steps, values)
-        for (_, scope), (validity, codes) in zip(made, packed, strict=True):
+        for (_, scope), (validity, codes) in zip(coded, packed, strict=True):
             scope.validity, scope.codes = validity, codes
     finally:
-        for one in numbered:
-            if one is not None:
-                one.release()
+        for numbering in numbered:
+            if numbering is not None:
+                numbering.release()
 
 
 def _groups(
     waiting: Sequence[tuple[DictColumn, DictionaryScope]],
 ) -> Iterator[list[tuple[DictColumn, DictionaryScope]]]:
     """Dictionaries whose values are in memory together."""
-    some: list[tuple[DictColumn, DictionaryScope]] = []
+    group: list[tuple[DictColumn, DictionaryScope]] = []
     nbytes = 0
     for column, scope in waiting:
-        if some and nbytes + scope.values_chars > _VALUES_NBYTES:
-            yield some
-            some, nbytes = [], 0
-        some.append((column, scope))
+        if group and nbytes + scope.values_chars > _VALUES_NBYTES:
+            yield group
+            group, nbytes = [], 0
+        group.append((column, scope))
         nbytes += scope.values_chars + 4 * scope.values
-    if some:
-        yield some
+    if group:
+        yield group
 
 
-def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[TextTask]:
+def gather_values(group: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane) -> list[TextTask]:
     """Gather the values of dictionaries, to be compressed as text."""
     tasks, gatherings = [], []
-    sizes = [nbytes for _, scope in some for nbytes in (4 * (scope.values + 1), scope.values_chars)]
+    sizes = [nbytes for _, scope in group for nbytes in (4 * (scope.values + 1), scope.values_chars)]
     allocated = iter(lane.allocate_all(sizes))
-    for column, scope in some:
+    for column, scope in group:
         strings, rows, nbytes = column.task.strings, scope.values, scope.values_chars
         offsets, chars = next(allocated), next(allocated)
         itemsize = strings.offsets_itemsize
@@ -291,12 +295,12 @@ def gather_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane
     return tasks
 
 
-def _compress_values(some: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane, outbox: Outbox | None) -> Steps:
+def _compress_values(group: Sequence[tuple[DictColumn, DictionaryScope]], lane: Lane, outbox: Outbox | None) -> Steps:
     """Gather the values of dictionaries, and compress them."""
-    if not some:
+    if not group:
         return
-    found = yield from text.steps([codec_of()], gather_values(some, lane), lane=lane, outbox=outbox)
-    for (_, scope), segments in zip(some, found, strict=True):
+    compressed = yield from text.steps([codec_of()], gather_values(group, lane), lane=lane, outbox=outbox)
+    for (_, scope), segments in zip(group, compressed, strict=True):
         scope.segments, scope.held = segments, None
 
 
@@ -320,16 +324,16 @@ def nodes(columns: Sequence[DictColumn], plain: Iterator[Sequence[Segment]]) -> 
         if not column.dictionaries:
             yield of_parts(kind, next(plain))
             continue
-        rest = iter(() if len(column.dictionaries) == len(column.scopes) else next(plain))
+        text_segments = iter(() if len(column.dictionaries) == len(column.scopes) else next(plain))
         parts: list[Part] = []
-        for number, found in enumerate(column.scopes):
+        for number, sampled in enumerate(column.scopes):
             scope = column.dictionaries.get(number)
             if scope is None:
-                parts += _of_rows(found.rows, rest)
+                parts += _of_rows(sampled.rows, text_segments)
                 continue
-            own = of_parts(kind, scope.segments)
-            made = own, scope.codes, scope.validity, scope.null_count, found.chars
-            parts.append(dict_part(*made, longest=scope.longest))
+            values = of_parts(kind, scope.segments)
+            fields = values, scope.codes, scope.validity, scope.null_count, sampled.chars
+            parts.append(dict_part(*fields, longest=scope.longest))
         yield of_parts(kind, parts)
 
 

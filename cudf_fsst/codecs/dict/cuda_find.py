@@ -100,22 +100,22 @@ class Jobs:
     """Jobs of several scopes, one launch for each kernel."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str, int], tuple[list[int], list[int]]] = {}
+        self._launches: dict[tuple[int, str, int], tuple[list[int], list[int]]] = {}
 
     def add(self, turn: int, kernel: str, threads: int, grid: int, fields: Sequence[int]) -> None:
         """A job of so many thread blocks; kernels come in the order of their turns."""
-        grids, every = self._found.setdefault((turn, kernel, threads), ([], []))
+        grids, all_fields = self._launches.setdefault((turn, kernel, threads), ([], []))
         grids.append(grid)
-        every += fields
+        all_fields += fields
 
     def place(self, tables: JobTables) -> None:
         """Add the launches to `tables`."""
-        for (_, kernel, threads), (grids, fields) in sorted(self._found.items()):
+        for (_, kernel, threads), (grids, fields) in sorted(self._launches.items()):
             tables.add_jobs(find_kernel(kernel), threads, grids, fields)
 
 
 class Numbered:
-    """Values of a scope, numbered, and what looks up the codes of its rows.
+    """The values of a scope, numbered in a hash table, by which the codes of its rows are looked up.
 
     Attributes
     ----------
@@ -125,13 +125,13 @@ class Numbered:
     slots : int
         Of the table.
     kept : bool
-        Whether there is room for the codes of all rows.
+        Whether the codes of all rows are in memory at once.
     firsts : int
         Address of u32: first row of each value, counted from the scope's.
     """
 
-    def __init__(self, scope: ScopeRange, slots: int, keep: bool, lane: Lane) -> None:
-        self.scope, self.kept, self.slots, self._lane = scope, keep, slots, lane
+    def __init__(self, scope: ScopeRange, slots: int, keeps_codes: bool, lane: Lane) -> None:
+        self.scope, self.keeps_codes, self.slots, self._lane = scope, keeps_codes, slots, lane
         self._few, self._renumbered = slots == _FEW, False
         self._stride = _stride(scope, slots)
         self._limit = min(scope.limit, slots - slots // 4)
@@ -139,10 +139,10 @@ class Numbered:
         self._simple = False
         chunks = blocks(scope.rows, launch.RANK_CHUNK)
         self._zeros = _WORD * self._stride * slots, 0 if self._few else launch.RANK_CHUNK // 8 * chunks
-        # What finds values, then what stays.
+        # Memory for finding values, then memory that is needed until codes are packed.
         self._sizes = (
             *(0 if self._few else 4 * chunks, 4 * (scope.chars // launch.FIND_LONG + 1)),
-            *(_WORD * slots, 4 * self._limit, scope.rows if keep and self._few else 0),
+            *(_WORD * slots, 4 * self._limit, scope.rows if keeps_codes and self._few else 0),
         )
         self._finding: Workspace | None = None
         self._staying: Workspace | None = None
@@ -160,14 +160,14 @@ class Numbered:
             for work, nbytes in zip((finding, finding, staying, staying, staying), self._sizes, strict=True)
         ]
 
-    def place(self, found_at: int, zeros_at: int) -> None:
-        """Call when the memory has been taken; `found_at`: address of zeros for `_COUNT` numbers."""
+    def place(self, numbers_at: int, zeros_at: int) -> None:
+        """Call when the memory has been taken; `numbers_at`: address of zeros for `_COUNT` numbers."""
         finding, staying = self._finding, self._staying
         assert finding is not None
         assert staying is not None
-        self.found_at, self._table = found_at, zeros_at
+        self.numbers_at, self._table = numbers_at, zeros_at
         self._marks = zeros_at + align(self._zeros[0], ALIGNMENT)
-        self._before, self._long, self._map, self.firsts, self._kept = (
+        self._before, self._long, self._map, self.firsts, self._codes = (
             work[place] if nbytes else 0
             for work, place, nbytes in zip(
                 (finding, finding, staying, staying, staying), self._places, self._sizes, strict=True
@@ -186,7 +186,7 @@ class Numbered:
         scope, strings = self.scope, self.scope.strings
         return launch.FindJob(
             *(strings.chars, scope.offsets, strings.offsets_itemsize == 8, scope.rows, first, rows, *scope.validity),
-            *(self._table, self.slots, self._stride, self._limit, self.found_at, self._long),
+            *(self._table, self.slots, self._stride, self._limit, self.numbers_at, self._long),
             *(out, nbytes, self._map if number else 0, 0),
         )
 
@@ -211,9 +211,16 @@ class Numbered:
     def find(self, jobs: Jobs) -> None:
         """Fill the table, and number the values."""
         strings, rows = self.scope.strings, self.scope.rows
-        job = self._find_job(0, rows, self._kept, 1, False)
+        job = self._find_job(0, rows, self._codes, 1, False)
         ranked = launch.RankJob(
-            *(self._table, self.slots, self._stride, self.found_at, self.scope.offsets, strings.offsets_itemsize == 8),
+            *(
+                self._table,
+                self.slots,
+                self._stride,
+                self.numbers_at,
+                self.scope.offsets,
+                strings.offsets_itemsize == 8,
+            ),
             *(rows, self._marks, self._before, self._map, self.firsts),
         )
         if self._few:
@@ -228,24 +235,24 @@ class Numbered:
         jobs.add(4, "dict_scan", launch.SCAN_THREADS, 1, ranked)
         jobs.add(5, "dict_rank", launch.FIND_THREADS, of_slots, ranked)
 
-    def complete(self, found: Sequence[int]) -> bool:
+    def complete(self, numbers: Sequence[int]) -> bool:
         """Take the numbers; False: there are too many values."""
-        if found[_TOO_MANY]:
+        if numbers[_TOO_MANY]:
             return False
-        if found[_NULL_CHARS]:
-            raise CharactersUnderNulls(f"{found[_NULL_CHARS]} characters under nulls")
-        self.values, self.chars, self.longest = found[_VALUES], found[_VALUE_CHARS], found[_LONGEST]
-        self.null_count = found[_NULLS]
-        if not (self._few or found[_CLASHES] or found[_LONG]) and self._finding is not self._staying:
+        if numbers[_NULL_CHARS]:
+            raise CharactersUnderNulls(f"{numbers[_NULL_CHARS]} characters under nulls")
+        self.values, self.chars, self.longest = numbers[_VALUES], numbers[_VALUE_CHARS], numbers[_LONGEST]
+        self.null_count = numbers[_NULLS]
+        if not (self._few or numbers[_CLASHES] or numbers[_LONG]) and self._finding is not self._staying:
             self._simple = True  # numbers are all that is needed
             assert self._finding is not None
             self._finding.release()
         return True
 
     def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
-        """Write the codes of some rows; of null rows, anything."""
+        """Write the codes of rows `first` to ``first + rows - 1``; those of null rows mean nothing."""
         if self._few:  # which finds long rows again
-            self._lane.zero(self.found_at, _WORD * _COUNT)
+            self._lane.zero(self.numbers_at, _WORD * _COUNT)
         jobs = Jobs()
         self._look_up(jobs, first, rows, out)
         jobs.place(tables)
@@ -264,22 +271,22 @@ class Numbered:
         """
         rows = self.scope.rows
         if self._few and self._renumbered:
-            return self._kept
+            return self._codes
         if not self._few:
             buffers.append(self._lane.allocate(rows * self.itemsize))
             self._look_up(jobs, 0, rows, int(buffers[-1].ptr))
             return int(buffers[-1].ptr)
         self._renumbered = True
         grid = min(blocks(rows, 4096), 8 * device_attributes()["multiprocessors"])
-        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, launch.RenumberJob(self._kept, rows, self._map, grid))
-        return self._kept
+        jobs.add(6, "dict_renumber", launch.FIND_THREADS, grid, launch.RenumberJob(self._codes, rows, self._map, grid))
+        return self._codes
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that it has, and of those that its codes will have."""
         works = {self._finding, self._staying} - {None}
         held = sum(work.nbytes for work in works if work is not None and work.buffer is not None)
-        return held + (0 if self._few or not self.kept else self.scope.rows * self.itemsize)
+        return held + (0 if self._few or not self.keeps_codes else self.scope.rows * self.itemsize)
 
     def release(self) -> None:
         """Give the memory back, of all that share it."""
@@ -289,35 +296,38 @@ class Numbered:
 
 
 def searches_of(scopes: Sequence[tuple[ScopeRange, int, bool]], lane: Lane) -> list[Numbered]:
-    """Make ready to find the values of scopes: with tables of so many slots, to be kept or not; they share memory."""
-    made, staying = [Numbered(*one, lane) for one in scopes], Workspace()
-    finding = staying if len(made) > 1 else Workspace()
-    found_nbytes, zeros_nbytes = _WORD * _COUNT * len(made), sum(one.zeros_nbytes for one in made)
-    found, zeros = staying.reserve(found_nbytes), finding.reserve(zeros_nbytes)
-    for one in made:
-        one.reserve(finding, staying)
+    """Allocate the tables by which values of scopes are found, in memory that they share.
+
+    `scopes`: each with the slots of its table, and whether codes of all rows are in memory at once.
+    """
+    searches, staying = [Numbered(*search, lane) for search in scopes], Workspace()
+    finding = staying if len(searches) > 1 else Workspace()
+    found_nbytes, zeros_nbytes = _WORD * _COUNT * len(searches), sum(search.zeros_nbytes for search in searches)
+    numbers, zeros = staying.reserve(found_nbytes), finding.reserve(zeros_nbytes)
+    for search in searches:
+        search.reserve(finding, staying)
     staying.take(lane)
     if finding is not staying:
         finding.take(lane)
-    lane.zero(staying[found], found_nbytes)
+    lane.zero(staying[numbers], found_nbytes)
     lane.zero(finding[zeros], zeros_nbytes)
-    found_at, at = staying[found], finding[zeros]
-    for one in made:
-        one.place(found_at, at)
-        found_at += _WORD * _COUNT
-        at += one.zeros_nbytes
-    return made
+    numbers_at, search_zeros = staying[numbers], finding[zeros]
+    for search in searches:
+        search.place(numbers_at, search_zeros)
+        numbers_at += _WORD * _COUNT
+        search_zeros += search.zeros_nbytes
+    return searches
 
 
-def download(together: Sequence[Numbered], lane: Lane) -> Any:
+def download(searches: Sequence[Numbered], lane: Lane) -> Any:
     """Numbers that were found of scopes that share memory, all of them, an array of rows; they arrive with a wait."""
-    return lane.fetch(together[0].found_at, _COUNT * len(together), np.uint64).reshape(-1, _COUNT)
+    return lane.fetch(searches[0].numbers_at, _COUNT * len(searches), np.uint64).reshape(-1, _COUNT)
 
 
 def number(
     scopes: Sequence[ScopeRange], lane: Lane, *, scratch_nbytes: int
 ) -> Generator[None, None, list[Numbered | None]]:
-    """Number the values of scopes. None: there are more than its limit.
+    """Number the values of scopes; None for a scope that has more values than its limit.
 
     Parameters
     ----------
@@ -325,39 +335,39 @@ def number(
     lane
         Waited for at each yield.
     scratch_nbytes
-        Bytes that may be used to keep what is found of every row.
+        Bytes that may be used for the codes of all rows.
     """
     results: list[Numbered | None] = [None] * len(scopes)
-    left = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
-    scratch_nbytes -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in left)
-    while left:
+    pending = [(i, slots_of(scope)) for i, scope in enumerate(scopes)]
+    scratch_nbytes -= sum(_table_nbytes(scopes[i], sizes[0]) for i, sizes in pending)
+    while pending:
         tables, jobs, tried = JobTables(), Jobs(), []
-        for i, sizes in left:
+        for i, sizes in pending:
             scope = scopes[i]
             nbytes = scope.rows * _nbytes(sizes[0])
-            keep = nbytes <= scratch_nbytes
-            (one,) = searches_of([(scope, sizes[0], keep)], lane)
-            if one.itemsize_known:
-                scratch_nbytes -= nbytes * keep
+            keeps_codes = nbytes <= scratch_nbytes
+            (search,) = searches_of([(scope, sizes[0], keeps_codes)], lane)
+            if search.itemsize_known:
+                scratch_nbytes -= nbytes * keeps_codes
             else:
-                one.kept = False
-            one.find(jobs)
-            tried.append((i, sizes[1:], one))
+                search.keeps_codes = False
+            search.find(jobs)
+            tried.append((i, sizes[1:], search))
         jobs.place(tables)
         tables.launch(lane)
-        found = [download([one], lane)[0] for _, _, one in tried]
+        downloads = [download([search], lane)[0] for _, _, search in tried]
         yield
-        left = []
-        for (i, rest, one), numbers in zip(tried, found, strict=True):
-            if one.complete(numbers.tolist()):
-                results[i] = one
-                nbytes = scopes[i].rows * one.itemsize
-                if not one.itemsize_known and nbytes <= scratch_nbytes:
+        pending = []
+        for (i, larger, search), numbers in zip(tried, downloads, strict=True):
+            if search.complete(numbers.tolist()):
+                results[i] = search
+                nbytes = scopes[i].rows * search.itemsize
+                if not search.itemsize_known and nbytes <= scratch_nbytes:
                     scratch_nbytes -= nbytes
-                    one.kept = True
+                    search.keeps_codes = True
             else:
-                one.release()
-                if rest:
-                    left.append((i, rest))
-                    scratch_nbytes -= _table_nbytes(scopes[i], rest[0])
+                search.release()
+                if larger:
+                    pending.append((i, larger))
+                    scratch_nbytes -= _table_nbytes(scopes[i], larger[0])
     return results

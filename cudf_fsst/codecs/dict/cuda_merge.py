@@ -45,28 +45,28 @@ def merge(parts: Sequence[Part], *, lane: Lane) -> list[Part]:
 
 def _merged(parts: Sequence[DictPart], lane: Lane) -> Iterator[DictPart]:
     moved = iter(to_host([leaf for part in parts for leaf in part.values.parts], stream=lane.given))
-    there = [replace(part, values=part.values.with_parts(moved)) for part in parts]
+    with_host_values = [replace(part, values=part.values.with_parts(moved)) for part in parts]
     first = 0
     while first < len(parts):
-        members, values = cpu_merge.together(there[first:])
-        some = parts[first : first + len(members)]
-        yield _merged_part(some, [one.numbers for one in members], values, lane) if len(some) > 1 else some[0]
-        first += len(some)
+        members, values = cpu_merge.next_merge(with_host_values[first:])
+        run = parts[first : first + len(members)]
+        yield _merged_part(run, [member.numbers for member in members], values, lane) if len(run) > 1 else run[0]
+        first += len(run)
 
 
 class _Codes:
-    """Codes of parts one after another, renumbered: `cuda_pack.CodedRows`."""
+    """The codes of consecutive parts, renumbered for one dictionary; they are `cuda_pack.CodedRows`."""
 
     def __init__(self, parts: Sequence[DictPart], numbers: Sequence[Any], itemsize: int, mask: int, lane: Lane) -> None:
         self._parts, self._lane = parts, lane
         self._edges = list(accumulate((part.rows for part in parts), initial=0))
         self.rows, self.itemsize, self.validity = self._edges[-1], itemsize, (mask, 0)
         self.null_count = sum(part.null_count for part in parts)
-        self._host = [np.append(one, 0).astype(f"<u{itemsize}") for one in numbers]
-        self._tables = lane.allocate(sum(one.nbytes for one in self._host))
-        self._places = list(accumulate((one.nbytes for one in self._host), initial=int(self._tables.ptr)))
-        for at, one in zip(self._places, self._host, strict=False):
-            lane.upload(at, one)
+        self._host_tables = [np.append(table, 0).astype(f"<u{itemsize}") for table in numbers]
+        self._tables = lane.allocate(sum(table.nbytes for table in self._host_tables))
+        self._tables_at = list(accumulate((table.nbytes for table in self._host_tables), initial=int(self._tables.ptr)))
+        for address, table in zip(self._tables_at, self._host_tables, strict=False):
+            lane.upload(address, table)
 
     def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
         """Write the codes of some rows, at once."""
@@ -76,37 +76,37 @@ class _Codes:
             a, b = max(begin, first), min(end, last)
             if a < b:
                 to = out + (a - first) * self.itemsize
-                table = self._places[number], self.itemsize
+                table = self._tables_at[number], self.itemsize
                 cuda_answer.remap(part, *table, to, lane=self._lane, start=a - begin, stop=b - begin)
 
 
 def _merged_part(parts: Sequence[DictPart], numbers: Sequence[Any], values: HostStrings, lane: Lane) -> DictPart:
     """One part of the rows of consecutive ones; `numbers`: of the values of each among `values`."""
-    own = parts[0].values
-    mask = device_strings.validity(of_parts(own.type, parts), lane=lane)
+    first_values = parts[0].values
+    mask = device_strings.validity(of_parts(first_values.type, parts), lane=lane)
     itemsize = plan.itemsize(values.rows)
     codes = _Codes(parts, numbers, itemsize, 0 if mask is None else int(mask.ptr), lane)
-    steps: list[waits.Steps] = [_compress(own, values, lane), cuda_pack.pack_pieces(codes, _ROOM, lane)]
+    steps: list[waits.Steps] = [_compress(first_values, values, lane), cuda_pack.pack_pieces(codes, _ROOM, lane)]
     if mask is not None:
         bits = fixed.StreamSource.bitmap(int(mask.ptr), 0, codes.rows)
         steps.append(fixed.compress([fixed.StreamTask(bits, what=of_validity(None))], lane=lane))
-    own, packed, *made = waits.run(lane, *steps)
-    validity: Parts = made[0][0] if made else ()
+    first_values, packed, *validity_streams = waits.run(lane, *steps)
+    validity: Parts = validity_streams[0][0] if validity_streams else ()
     chars, longest = sum(part.chars for part in parts), int(np.diff(values.offsets).max(initial=0))
-    return dict_part(own, tuple(packed), validity, codes.null_count, chars, longest)
+    return dict_part(first_values, tuple(packed), validity, codes.null_count, chars, longest)
 
 
-def _compress(own: Node, values: HostStrings, lane: Lane) -> Generator[None, None, Node]:
-    """Compress values, unless they are those of the first part, `own`."""
-    if own.rows == values.rows:
-        return own
+def _compress(first_values: Node, values: HostStrings, lane: Lane) -> Generator[None, None, Node]:
+    """Compress values, unless they are those of the first part, `first_values`."""
+    if first_values.rows == values.rows:
+        return first_values
     offsets, chars = values.offsets.astype(np.int32), values.chars
-    there = lane.allocate(offsets.nbytes), lane.allocate(chars.nbytes)
-    lane.upload(int(there[0].ptr), offsets)
-    lane.upload(int(there[1].ptr), chars)
+    buffers = lane.allocate(offsets.nbytes), lane.allocate(chars.nbytes)
+    lane.upload(int(buffers[0].ptr), offsets)
+    lane.upload(int(buffers[1].ptr), chars)
     strings = DeviceStrings(
-        values.rows, int(there[1].ptr), int(there[0].ptr), 4, owners=(*there, None), chars_limit=chars.nbytes
+        values.rows, int(buffers[1].ptr), int(buffers[0].ptr), 4, owners=(*buffers, None), chars_limit=chars.nbytes
     )
-    sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
+    sizes: dict[str, Any] = {"tile_size": first_values.segments[0].layout.tile_size} if first_values.segments else {}
     (segments,) = yield from text.steps([codec_of()], [TextTask(strings, **sizes)], lane=lane)
-    return of_parts(own.type, segments)
+    return of_parts(first_values.type, segments)

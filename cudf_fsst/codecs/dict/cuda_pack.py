@@ -27,7 +27,7 @@ _PIECE_NBYTES = 1 << 20
 
 
 class CodedRows(Protocol):
-    """Rows that have codes, which are not kept."""
+    """Rows whose codes are looked up where they are needed, and not held."""
 
     @property
     def rows(self) -> int: ...
@@ -44,26 +44,30 @@ class CodedRows(Protocol):
         """Address of a bitmap, the bit of the first row; 0: no nulls."""
 
     def look_up(self, tables: JobTables, first: int, rows: int, out: int) -> None:
-        """Write the codes of some rows, now or when `tables` are launched; of null rows, anything."""
+        """Write the codes of some rows, now or when `tables` are launched; those of null rows mean nothing."""
 
 
-def validity_task(one: cuda_find.Numbered) -> fixed.StreamTask:
+def validity_task(numbering: cuda_find.Numbered) -> fixed.StreamTask:
     """The task that compresses a scope's validity, a bitmap."""
-    validity, offset = one.validity
-    return fixed.StreamTask(fixed.StreamSource.bitmap(validity, offset, one.rows), what=of_validity(one.scope.what))
+    validity, offset = numbering.validity
+    return fixed.StreamTask(
+        fixed.StreamSource.bitmap(validity, offset, numbering.rows), what=of_validity(numbering.scope.what)
+    )
 
 
-def code_tasks(one: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
+def code_tasks(numbering: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
     """The tasks that compress a scope's codes, which lie at an address: one for each piece of rows."""
-    return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(one, address, 0, one.rows)]
+    return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(numbering, address, 0, numbering.rows)]
 
 
-def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, scratch_nbytes: int = 0) -> Steps:
+def pack(
+    numberings: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, *, scratch_nbytes: int = 0
+) -> Steps:
     """Validity and codes of scopes: those that are kept together, others piece by piece.
 
     Parameters
     ----------
-    made
+    numberings
         Their memory is given back.
     lane
         Waited for at each yield.
@@ -80,34 +84,34 @@ def pack(made: Sequence[cuda_find.Numbered], lane: Lane, outbox: Outbox | None, 
     owners: list[tuple[int, int]] = []
     buffers: list[Any] = []
     tables, jobs = JobTables(), cuda_find.Jobs()
-    results: list[list[Parts]] = [[(), ()] for _ in made]
+    results: list[list[Parts]] = [[(), ()] for _ in numberings]
 
-    def keep(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
-        for (number, place), own in zip(owners, parts, strict=True):
-            results[number][place] += own
+    def collect(owners: Sequence[tuple[int, int]], parts: Sequence[Parts]) -> None:
+        for (number, place), streams in zip(owners, parts, strict=True):
+            results[number][place] += streams
 
-    for number, one in enumerate(made):
-        if one.null_count:
-            tasks.append(validity_task(one))
+    for number, numbering in enumerate(numberings):
+        if numbering.null_count:
+            tasks.append(validity_task(numbering))
             owners.append((number, 0))
-        if one.kept:
-            own = code_tasks(one, one.codes(jobs, buffers))
-            tasks += own
-            owners += [(number, 1)] * len(own)
+        if numbering.keeps_codes:
+            streams = code_tasks(numbering, numbering.codes(jobs, buffers))
+            tasks += streams
+            owners += [(number, 1)] * len(streams)
     jobs.place(tables)
     tables.launch(lane)
     if tasks:
-        keep(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
+        collect(owners, (yield from fixed.compress(tasks, lane=lane, outbox=outbox)))
     buffers.clear()
-    for one in made:
-        if one.kept:
-            one.release()
-    for number, one in enumerate(made):
-        if one.kept:
+    for numbering in numberings:
+        if numbering.keeps_codes:
+            numbering.release()
+    for number, numbering in enumerate(numberings):
+        if numbering.keeps_codes:
             continue
-        for part in (yield from pack_pieces(one, scratch_nbytes, lane)):
-            keep([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
-        one.release()
+        for part in (yield from pack_pieces(numbering, scratch_nbytes, lane)):
+            collect([(number, 1)], [(part,) if outbox is None else tuple(outbox.send_parts([part], lane))])
+        numbering.release()
     return [(validity, codes) for validity, codes in results]
 
 
@@ -117,16 +121,16 @@ class _CodedPiece:
     What is looked up and measured is still there to be packed if it is one window.
     """
 
-    def __init__(self, one: CodedRows, first: int, rows: int, lane: Lane) -> None:
-        self._one, self._first, self._lane = one, first, lane
-        itemsize, step = one.itemsize, _step(one)
+    def __init__(self, coded: CodedRows, first: int, rows: int, lane: Lane) -> None:
+        self._coded, self._first, self._lane = coded, first, lane
+        itemsize, step = coded.itemsize, _step(coded)
         self._windows = [(start, min(step, rows - start)) for start in range(0, rows, step)]
         work = self._work = Workspace()
         self._job = bitpack.BitpackJob(rows, itemsize, False, work)
-        totals, room = work.reserve(24), work.reserve(min(step, rows) * itemsize)
-        filled = work.reserve(min(step, rows) * itemsize if one.null_count else 0)
+        totals, window = work.reserve(24), work.reserve(min(step, rows) * itemsize)
+        filled = work.reserve(min(step, rows) * itemsize if coded.null_count else 0)
         work.take(lane)
-        self._room, self._values = work[room], work[filled] if one.null_count else work[room]
+        self._window, self._values = work[window], work[filled] if coded.null_count else work[window]
         self._job.place(work, work[totals])
         tables = JobTables()
         for start, count in self._windows:
@@ -136,14 +140,14 @@ class _CodedPiece:
             self._add(tables, bitpack.measure_kernel(itemsize), self._job.measure(self._values, start, count))
         tables.add_jobs(bitpack.scan_kernel(), bitpack.SCAN_THREADS, [1], self._job.scan())
         tables.launch(lane)
-        self._found = lane.fetch(work[totals], 3, np.uint64)
+        self._totals = lane.fetch(work[totals], 3, np.uint64)
         self._measured = lane.event()
 
     def _look_up(self, tables: JobTables, start: int, count: int) -> None:
-        one, first = self._one, self._first + start
-        one.look_up(tables, first, count, self._room)
-        if one.null_count:
-            (source,) = _sources(one, self._room, first, count)
+        coded, first = self._coded, self._first + start
+        coded.look_up(tables, first, count, self._window)
+        if coded.null_count:
+            (source,) = _sources(coded, self._window, first, count)
             grid, fields = source.gather(0, count, self._values)
             tables.add_jobs(gather_kernel(), bitpack.THREADS, [grid], fields)
 
@@ -154,7 +158,7 @@ class _CodedPiece:
         """Wait until it is measured, and pack it."""
         self._measured.synchronize()
         job, lane, tables = self._job, self._lane, JobTables()
-        job.measured(*self._found.tolist())
+        job.measured(*self._totals.tolist())
         meta, codes = lane.allocate(job.meta_nbytes), lane.allocate(job.codes_nbytes)
         for start, count in self._windows:
             if len(self._windows) > 1:
@@ -162,7 +166,7 @@ class _CodedPiece:
                 tables = JobTables()
                 self._look_up(tables, start, count)
             to = int(meta.ptr), int(codes.ptr)
-            self._add(tables, bitpack.pack_kernel(self._one.itemsize), job.pack(self._values, start, count, *to))
+            self._add(tables, bitpack.pack_kernel(self._coded.itemsize), job.pack(self._values, start, count, *to))
         tables.launch(lane)
         return job.packed(meta, codes)
 
@@ -171,45 +175,45 @@ class _CodedPiece:
         self._work.release()
 
 
-def _step(one: CodedRows) -> int:
+def _step(coded: CodedRows) -> int:
     """Rows of a window."""
-    return _WINDOW_NBYTES // (one.itemsize * (2 if one.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
+    return _WINDOW_NBYTES // (coded.itemsize * (2 if coded.null_count else 1)) // FILL_BLOCK * FILL_BLOCK
 
 
-def pack_pieces(one: CodedRows, scratch_nbytes: int, lane: Lane) -> Generator[None, None, list[Packed]]:
+def pack_pieces(coded: CodedRows, scratch_nbytes: int, lane: Lane) -> Generator[None, None, list[Packed]]:
     """Codes of a scope, a piece at a time; two where there is room, so that the GPU works while the host waits."""
-    begun: deque[_CodedPiece] = deque()
+    pieces: deque[_CodedPiece] = deque()
     parts: list[Packed] = []
-    most = 2 if scratch_nbytes >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
+    limit = 2 if scratch_nbytes >= 2 * (_WINDOW_NBYTES + _PIECE_NBYTES) else 1
 
     def pack_first() -> None:
-        piece = begun.popleft()
+        piece = pieces.popleft()
         try:
             parts.append(piece.packed())
         finally:
             piece.release()
 
     try:
-        for first in range(0, one.rows, plan.PIECE_CODES):
-            begun.append(_CodedPiece(one, first, min(plan.PIECE_CODES, one.rows - first), lane))
-            if len(begun) == most:
+        for first in range(0, coded.rows, plan.PIECE_CODES):
+            pieces.append(_CodedPiece(coded, first, min(plan.PIECE_CODES, coded.rows - first), lane))
+            if len(pieces) == limit:
                 if not parts:
                     yield  # for others, whose work is beside it
                 pack_first()
-        while begun:
+        while pieces:
             if not parts:
                 yield
             pack_first()
         return parts
     finally:
-        for piece in begun:
+        for piece in pieces:
             piece.release()
 
 
-def _sources(one: CodedRows, address: int, first: int, rows: int) -> Iterator[fixed.StreamSource]:
+def _sources(coded: CodedRows, address: int, first: int, rows: int) -> Iterator[fixed.StreamSource]:
     """Codes of rows from `first` on, which lie at an address, as they are cut."""
-    itemsize = one.itemsize
-    validity, offset = one.validity if one.null_count else (0, 0)
+    itemsize = coded.itemsize
+    validity, offset = coded.validity if coded.null_count else (0, 0)
     for start in range(0, rows, plan.PIECE_CODES):
         count = min(plan.PIECE_CODES, rows - start)
         yield fixed.StreamSource(address + start * itemsize, count, itemsize, None, validity, offset + first + start)

@@ -196,31 +196,37 @@ class Spelling:
     @classmethod
     def measure(cls, tables: JobTables, every: Iterable[Spelling]) -> None:
         """Find the characters of rows, and make what `write` reads."""
-        for kind, some in _by_kind(every):
+        for kind, spellings in _by_kind(every):
             jobs = _Jobs()
-            for one in some:
-                jobs.add(one, _NOWHERE)
-            grids = [launch.LENGTHS_PARTS * grid for one in some for grid in one.layout.grids]
-            kept = max(one.layout.kept for one in some)
+            for spelling in spellings:
+                jobs.add(spelling, _NOWHERE)
+            grids = [launch.LENGTHS_PARTS * grid for spelling in spellings for grid in spelling.layout.grids]
+            staged_nbytes = max(spelling.layout.kept for spelling in spellings)
             kernel = _kernel("dict_lengths", *kind)
             tables.add_jobs(
-                kernel, launch.PACKED_THREADS, grids, jobs.fields, _u32(kept), shared=kept, data=jobs.images
+                kernel,
+                launch.PACKED_THREADS,
+                grids,
+                jobs.fields,
+                _u32(staged_nbytes),
+                shared=staged_nbytes,
+                data=jobs.images,
             )
 
     @classmethod
     def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]]) -> None:
         """Write offsets and characters of rows that are measured; of the last row its end too."""
         targets = dict(every)
-        for kind, some in _by_kind(targets):
+        for kind, spellings in _by_kind(targets):
             jobs = _Jobs()
-            for one in some:
-                jobs.add(one, targets[one])
-            layouts = [one.layout for one in some]
+            for spelling in spellings:
+                jobs.add(spelling, targets[spelling])
+            layouts = [spelling.layout for spelling in spellings]
             grids = [grid for layout in layouts for grid in layout.grids]
             staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
-            shared, room = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
+            shared, sizes = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
             kernel = _kernel("dict_spell", *kind)
-            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *room, shared=shared, data=jobs.images)
+            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *sizes, shared=shared, data=jobs.images)
 
     def download(self) -> Any:
         """What the characters are the sum of, which arrives with a wait."""

@@ -85,8 +85,8 @@ class Short:
         self._samples: cuda_choose.Samples | None = None
         self._plain: Steps | None = None  # has begun
         self._searches: list[cuda_find.Numbered] = []
-        self._of: list[DictColumn] = []  # whose searches they are
-        self._numbers: Any = ()  # what is downloaded of them
+        self._searched_columns: list[DictColumn] = []  # whose searches they are
+        self._downloads: Any = ()  # what is downloaded of them
         self._buffers: list[Any] = []  # of codes
         self._decided: dict[cuda_find.Numbered, DictionaryScope] = {}  # those with a dictionary
         self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
@@ -112,8 +112,8 @@ class Short:
 
     def _release(self) -> None:
         self._buffers.clear()
-        for one in self._searches[:1]:  # they share memory
-            one.release()
+        for search in self._searches[:1]:  # they share memory
+            search.release()
 
     def _begin(self) -> None:
         """Start all columns as text, as if none had a dictionary."""
@@ -123,8 +123,8 @@ class Short:
     def tasks(self) -> Sequence[fixed.StreamTask]:
         """Codes and validity of columns that are expected to have a dictionary."""
         assert self._samples is not None
-        for column, found in zip(self._candidates, self._samples.found(), strict=True):
-            column.take([found])
+        for column, scope in zip(self._candidates, self._samples.scopes(), strict=True):
+            column.take([scope])
         if self._plain is None:
             if any(column.most for column in self.columns):
                 return self._search()
@@ -133,75 +133,75 @@ class Short:
 
     def _search(self) -> Sequence[fixed.StreamTask]:
         """Find the values of columns, and number the codes of those of which it is known how many bytes they have."""
-        asked, budget = [], _SEARCH_NBYTES
+        requests, budget = [], _SEARCH_NBYTES
         for column in self.columns:
             for number in column.most:
                 scope = column.search(number)
                 if scope.most_nbytes <= budget:
                     budget -= scope.most_nbytes
-                    self._of.append(column)
-                    asked.append((scope, cuda_find.slots_of(scope)[0], True))
-        if not asked:
+                    self._searched_columns.append(column)
+                    requests.append((scope, cuda_find.slots_of(scope)[0], True))
+        if not requests:
             return ()
-        self._searches = cuda_find.searches_of(asked, self._lane)
+        self._searches = cuda_find.searches_of(requests, self._lane)
         tables, jobs = JobTables(), cuda_find.Jobs()
         tasks: list[fixed.StreamTask] = []
-        for one in self._searches:
-            one.find(jobs)
-            if not one.itemsize_known:
+        for search in self._searches:
+            search.find(jobs)
+            if not search.itemsize_known:
                 continue
-            one.null_count = one.scope.strings.null_count
-            if one.null_count:
-                tasks.append(validity_task(one))
-                self._owners.append((one, True))
-            codes = code_tasks(one, one.codes(jobs, self._buffers))
+            search.null_count = search.scope.strings.null_count
+            if search.null_count:
+                tasks.append(validity_task(search))
+                self._owners.append((search, True))
+            codes = code_tasks(search, search.codes(jobs, self._buffers))
             tasks += codes
-            self._owners += [(one, False)] * len(codes)
+            self._owners += [(search, False)] * len(codes)
         jobs.place(tables)
         tables.launch(self._lane)
-        self._numbers = cuda_find.download(self._searches, self._lane)
+        self._downloads = cuda_find.download(self._searches, self._lane)
         return tasks
 
     def _finish(self) -> Steps:
         """Decide, and compress values along with what has no dictionary."""
-        gathered: list[tuple[DictColumn, DictionaryScope]] = []
+        decided: list[tuple[DictColumn, DictionaryScope]] = []
         later: list[tuple[cuda_find.Numbered, DictionaryScope]] = []
-        for column, one, numbers in zip(self._of, self._searches, self._numbers, strict=True):
-            if not one.complete(numbers.tolist()):
-                column.scopes[0] = column.scopes[0]._replace(different=one.slots)  # a larger table is next
+        for column, search, numbers in zip(self._searched_columns, self._searches, self._downloads, strict=True):
+            if not search.complete(numbers.tolist()):
+                column.scopes[0] = column.scopes[0]._replace(different=search.slots)  # a larger table is next
                 continue
             del column.most[0]
-            if (scope := column.decide(0, one)) is None:
+            if (scope := column.decide(0, search)) is None:
                 continue
-            gathered.append((column, scope))
-            self._decided[one] = scope
-            if not one.itemsize_known:
-                later.append((one, scope))
-        rest = [column for column in self.columns if column.most]
-        yield from dictionaries(rest, lane=self._lane, outbox=self._outbox, others_nbytes=self._others_nbytes)
+            decided.append((column, scope))
+            self._decided[search] = scope
+            if not search.itemsize_known:
+                later.append((search, scope))
+        undecided = [column for column in self.columns if column.most]
+        yield from dictionaries(undecided, lane=self._lane, outbox=self._outbox, others_nbytes=self._others_nbytes)
         plain = plain_tasks(self.columns)
-        tasks = [*plain, *gather_values(gathered, self._lane)]
-        made, packed = yield from together(
+        tasks = [*plain, *gather_values(decided, self._lane)]
+        compressed, packed = yield from together(
             text.steps([codec_of()], tasks, lane=self._lane, outbox=self._outbox),
-            pack([one for one, _ in later], self._lane, self._outbox),
+            pack([search for search, _ in later], self._lane, self._outbox),
         )
         for (_, scope), parts in zip(later, packed, strict=True):
             scope.validity, scope.codes = parts
-        for (_, scope), segments in zip(gathered, made[len(plain) :], strict=True):
+        for (_, scope), segments in zip(decided, compressed[len(plain) :], strict=True):
             scope.segments = segments
-        return made[: len(plain)]
+        return compressed[: len(plain)]
 
     def are_packed(self) -> Sequence[bool]:
         """Whether the column of each of `tasks` has a dictionary."""
-        return [one in self._decided for one, _ in self._owners]
+        return [search in self._decided for search, _ in self._owners]
 
     def take(self, parts: Sequence[Parts]) -> None:
         """Take what has become of `tasks`, when all is done."""
-        for (one, validity), own in zip(self._owners, parts, strict=True):
-            if (scope := self._decided.get(one)) is None:
+        for (search, validity), stream in zip(self._owners, parts, strict=True):
+            if (scope := self._decided.get(search)) is None:
                 continue
             if validity:
-                scope.validity = own
+                scope.validity = stream
             else:
-                scope.codes += own
+                scope.codes += stream
         self._release()

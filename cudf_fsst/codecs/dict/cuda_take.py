@@ -22,33 +22,33 @@ _TAKEN_ROWS = 1 << 16
 
 
 def spelled(
-    some: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, scratch_nbytes: int
+    parts: Sequence[tuple[int, DictPart]], rows: RowNumbers, lane: Lane, scratch_nbytes: int
 ) -> dict[int, DeviceStrings]:
-    """Rows of parts with a dictionary, all values of which are decoded, by their place."""
+    """Rows of parts with a dictionary, by the parts' places in a call; all values of the dictionaries are decoded."""
     limit = max(scratch_nbytes // 2, CODES_NBYTES)
-    found: dict[int, DeviceStrings] = {}
-    turn: list[_Taking] = []
+    by_place: dict[int, DeviceStrings] = {}
+    batch: list[_Taking] = []
     used = 0
-    for place, part in some:
+    for place, part in parts:
         nbytes = values_nbytes(part)
         dictionary, owner = decoded([part], lane)[0] if nbytes <= VALUES_NBYTES else (None, None)
         if dictionary is None or not cuda_packed.short(dictionary):
-            found[place] = gathered(part, rows, lane, scratch_nbytes)
+            by_place[place] = gathered(part, rows, lane, scratch_nbytes)
             continue
-        one = _Taking(place, part, dictionary, owner, rows, limit, lane)
-        nbytes += one.codes_nbytes
-        if turn and used + nbytes > limit:
-            found.update(_spell(turn, lane))
-            turn, used = [], 0
-        turn.append(one)
+        taking = _Taking(place, part, dictionary, owner, rows, limit, lane)
+        nbytes += taking.codes_nbytes
+        if batch and used + nbytes > limit:
+            by_place.update(_spell(batch, lane))
+            batch, used = [], 0
+        batch.append(taking)
         used += nbytes
-    if turn:
-        found.update(_spell(turn, lane))
-    return found
+    if batch:
+        by_place.update(_spell(batch, lane))
+    return by_place
 
 
 class _Taking:
-    """Rows of a part with a dictionary of short values that are taken: their codes, as many at a time as have room."""
+    """The codes of chosen rows of a part whose values are short, `step` rows at a time."""
 
     def __init__(
         self, place: int, part: DictPart, dictionary: Any, owner: Any, rows: RowNumbers, limit: int, lane: Lane
@@ -60,35 +60,37 @@ class _Taking:
         self.firsts = range(0, rows.count, self.step)
         self.codes_nbytes = cuda_packed.plain_nbytes(self.step, self.itemsize)
         self.mask, self.counter = _taken_mask(part, rows, lane)
-        self._room: Any = None
-        self._there: int | None = None
+        self._codes: Any = None
+        self._codes_first: int | None = None
         self.spellings: list[cuda_packed.Spelling] = []
 
     def request(self, first: int) -> fixed.ReadRequest:
-        """What brings the codes of rows from `first` on."""
-        if self._room is None:
-            self._room = self.lane.allocate(self.codes_nbytes)
-        self._there = first
-        return fixed.ReadRequest(self.part.indices.values, int(self._room.ptr))
+        """The request for the codes of `step` rows from `first` on."""
+        if self._codes is None:
+            self._codes = self.lane.allocate(self.codes_nbytes)
+        self._codes_first = first
+        return fixed.ReadRequest(self.part.indices.values, int(self._codes.ptr))
 
     def codes(self, first: int) -> cuda_packed.Spelling:
         """Take the codes of rows from `first` on, unless they are there."""
         count = min(self.step, self.rows.count - first)
-        if self._there != first:
-            some = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
-            fixed.take([self.request(first)], some, lane=self.lane, scratch_nbytes=self.limit)
-        address = int(self._room.ptr)
+        if self._codes_first != first:
+            window = RowNumbers(self.rows.address + 8 * first, count, self.rows.shift, self.rows.order)
+            fixed.take([self.request(first)], window, lane=self.lane, scratch_nbytes=self.limit)
+        address = int(self._codes.ptr)
         number = first // self.step
         if number == len(self.spellings):
-            one = self.dictionary
-            layout = cuda_packed.SpellLayout.plain(one.values, one.longest, self.itemsize, address, count, first)
+            dictionary = self.dictionary
+            layout = cuda_packed.SpellLayout.plain(
+                dictionary.values, dictionary.longest, self.itemsize, address, count, first
+            )
             validity = 0 if self.mask is None else int(self.mask.ptr)
-            self.spellings.append(cuda_packed.Spelling(one, layout, validity=validity, lane=self.lane))
+            self.spellings.append(cuda_packed.Spelling(dictionary, layout, validity=validity, lane=self.lane))
         return self.spellings[number]
 
 
 def _taken_mask(part: DictPart, rows: RowNumbers, lane: Lane) -> tuple[Any, Any]:
-    """The validity of rows of a part that are taken, and what counts nulls; or None."""
+    """The validity bitmap of chosen rows of a part, and the counter of nulls; None without nulls in the part."""
     if not part.null_count:
         return None, None
     counter, mask = lane.allocate(8), lane.allocate(blocks(rows.count, 512) * 64)
@@ -98,50 +100,50 @@ def _taken_mask(part: DictPart, rows: RowNumbers, lane: Lane) -> tuple[Any, Any]
     return mask, counter
 
 
-def _spell(turn: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
+def _spell(batch: Sequence[_Taking], lane: Lane) -> dict[int, DeviceStrings]:
     """Strings by their place. Codes of which there are several windows are taken twice."""
-    several = any(len(one.firsts) > 1 for one in turn)
+    several = any(len(taking.firsts) > 1 for taking in batch)
 
-    def launched(add: Callable[[JobTables, Sequence[Any]], None], some: Sequence[Any]) -> None:
+    def launched(add: Callable[[JobTables, Sequence[Any]], None], jobs: Sequence[Any]) -> None:
         tables = JobTables()
-        add(tables, some)
+        add(tables, jobs)
         tables.launch(lane)
 
-    every = []
+    spellings = []
     if not several:
-        fixed.take([one.request(0) for one in turn], turn[0].rows, lane=lane, scratch_nbytes=turn[0].limit)
-    for one in turn:
-        for first in one.firsts:
-            every.append(one.codes(first))
+        fixed.take([taking.request(0) for taking in batch], batch[0].rows, lane=lane, scratch_nbytes=batch[0].limit)
+    for taking in batch:
+        for first in taking.firsts:
+            spellings.append(taking.codes(first))
             if several:
-                launched(cuda_packed.Spelling.measure, every[-1:])
+                launched(cuda_packed.Spelling.measure, spellings[-1:])
     if not several:
-        launched(cuda_packed.Spelling.measure, every)
-    sums = [[spelling.download() for spelling in one.spellings] for one in turn]
-    nulls = [None if one.counter is None else lane.fetch(one.counter.ptr, 1, np.int64) for one in turn]
+        launched(cuda_packed.Spelling.measure, spellings)
+    sums = [[spelling.download() for spelling in taking.spellings] for taking in batch]
+    nulls = [None if taking.counter is None else lane.fetch(taking.counter.ptr, 1, np.int64) for taking in batch]
     lane.synchronize()
-    found: dict[int, DeviceStrings] = {}
+    by_place: dict[int, DeviceStrings] = {}
     targets = []
-    for one, own, missing in zip(turn, sums, nulls, strict=True):
-        chars = [int(some.sum()) for some in own]
-        count, itemsize = one.rows.count, 4 if sum(chars) < 2**31 else 8
+    for taking, tile_sums, missing in zip(batch, sums, nulls, strict=True):
+        chars = [int(sums_of.sum()) for sums_of in tile_sums]
+        count, itemsize = taking.rows.count, 4 if sum(chars) < 2**31 else 8
         offsets, out = lane.allocate(itemsize * (count + 1)), lane.allocate(sum(chars))
         before = 0
-        for first, size in zip(one.firsts, chars, strict=True):
+        for first, size in zip(taking.firsts, chars, strict=True):
             to = cuda_text.Target(offsets.ptr + first * itemsize, itemsize, before, out.ptr + before, size)
-            targets.append((one.codes(first), to))
+            targets.append((taking.codes(first), to))
             if several:
                 launched(cuda_packed.Spelling.write, targets[-1:])
             before += size
         null_count = 0 if missing is None else int(missing[0])
-        mask = one.mask if null_count else None
+        mask = taking.mask if null_count else None
         address = 0 if mask is None else int(mask.ptr)
-        found[one.place] = DeviceStrings(
+        by_place[taking.place] = DeviceStrings(
             count, out.ptr, offsets.ptr, itemsize, address, 0, null_count, owners=(offsets, out, mask)
         )
     if not several:
         launched(cuda_packed.Spelling.write, targets)
-    return found
+    return by_place
 
 
 def gathered(part: DictPart, rows: RowNumbers, lane: Lane, scratch_nbytes: int) -> DeviceStrings:
@@ -149,13 +151,13 @@ def gathered(part: DictPart, rows: RowNumbers, lane: Lane, scratch_nbytes: int) 
     keep: list[Any] = []
     codes, mask, counter = codes_of(part, rows, keep, lane, scratch_nbytes)
     numbers = cuda_gather.Numbers(codes, part.itemsize, rows.count, mask)
-    made = cuda_gather.gather(part.values.segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes)
+    strings = cuda_gather.gather(part.values.segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes)
     if mask:
         nulls = int(lane.read(counter, 1, np.int64)[0])
         if nulls:
-            made.validity, made.null_count = mask, nulls
-            made.owners = (*made.owners[:2], keep[-1])
-    return made
+            strings.validity, strings.null_count = mask, nulls
+            strings.owners = (*strings.owners[:2], keep[-1])
+    return strings
 
 
 def codes_of(

@@ -45,7 +45,7 @@ class Codes(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where all rows go.
+    """Memory into which offsets and characters of rows are written.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ _NOWHERE = Target(0, 4, 0, 0, 0)
 
 
 class Writing:
-    """Rows to write, of one dictionary: `measure`, `place`, then `write`. Codes may come piece by piece.
+    """Rows whose values of one dictionary are written: `measure`, `place`, then `write`. Codes may come piece by piece.
 
     Pieces are of whole `launch.READ_TILE` rows, but for the last.
     """
@@ -89,19 +89,25 @@ class Writing:
 
     def fields(self, codes: Codes, first: int, to: Target, grid: int) -> tuple[int, ...]:
         """The job that writes rows from `first` on."""
-        one = self.dictionary
+        dictionary = self.dictionary
         return launch.WriteJob(
             *(codes.address, codes.nbytes, codes.rows, codes.validity, codes.validity_offset),
-            *(one.chars, one.offsets, one.itemsize == 8, one.values, self._sums + 8 * (first // launch.READ_TILE)),
+            *(
+                dictionary.chars,
+                dictionary.offsets,
+                dictionary.itemsize == 8,
+                dictionary.values,
+                self._sums + 8 * (first // launch.READ_TILE),
+            ),
             *(to.offsets + first * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit),
             *(first + codes.rows == self.rows, grid),
         )
 
     def place(self, tables: JobTables, *others: Writing) -> None:
         """Add the launch that sums up where the rows of this and others go, once all are measured."""
-        every = (self, *others)
-        fields = [field for one in every for field in one.fields(Codes(0, 1, one.rows), 0, _NOWHERE, 1)]
-        tables.add_jobs(read_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(every), fields)
+        writings = (self, *others)
+        fields = [field for writing in writings for field in writing.fields(Codes(0, 1, writing.rows), 0, _NOWHERE, 1)]
+        tables.add_jobs(read_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(writings), fields)
 
     def release(self) -> None:
         """Give the memory back."""
@@ -126,8 +132,8 @@ def _add(tables: JobTables, name: str, pieces: Sequence[WritingPiece], grids: Se
     tables.add_jobs(read_kernel(name), launch.READ_THREADS, grids, fields)
 
 
-def _grids(pieces: Sequence[WritingPiece], most: int) -> list[int]:
-    return [min(blocks(piece.codes.rows, launch.READ_TILE), most) for piece in pieces]
+def _grids(pieces: Sequence[WritingPiece], limit: int) -> list[int]:
+    return [min(blocks(piece.codes.rows, launch.READ_TILE), limit) for piece in pieces]
 
 
 def measure(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
@@ -139,10 +145,10 @@ def write(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
     """Write offsets and characters of rows; of the last one its end too."""
     multiprocessors = device_attributes()["multiprocessors"]
     _add(tables, "dict_write", pieces, _grids(pieces, launch.WRITE_BLOCKS * multiprocessors))
-    some = [piece for piece in pieces if piece.to.limit]
-    if some:
-        of_block, most = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * multiprocessors
-        _add(tables, "dict_chars", some, [min(blocks(piece.to.limit, of_block), most) for piece in some])
+    with_chars = [piece for piece in pieces if piece.to.limit]
+    if with_chars:
+        of_block, limit = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * multiprocessors
+        _add(tables, "dict_chars", with_chars, [min(blocks(piece.to.limit, of_block), limit) for piece in with_chars])
 
 
 #: Values, and characters, that one thread block gathers.
@@ -170,26 +176,30 @@ class Gathering(NamedTuple):
     nbytes: int
 
 
-def gather(every: Sequence[Gathering], lane: Lane) -> None:
+def gather(gatherings: Sequence[Gathering], lane: Lane) -> None:
     """Write strings."""
     tables, fields, pieces = JobTables(), list[int](), list[WritingPiece]()
-    for one in every:
-        source = one.source
-        if one.strings <= _GATHERED and one.nbytes <= _GATHERED_NBYTES:
+    for gathering in gatherings:
+        source = gathering.source
+        if gathering.strings <= _GATHERED and gathering.nbytes <= _GATHERED_NBYTES:
             fields += launch.GatherStringsJob(
                 source.chars,
                 source.offsets,
                 source.itemsize == 8,
-                one.rows,
-                one.strings,
-                one.offsets,
-                one.chars,
+                gathering.rows,
+                gathering.strings,
+                gathering.offsets,
+                gathering.chars,
             )
         else:
-            to = Target(one.offsets, 4, 0, one.chars, one.nbytes)
-            pieces.append(WritingPiece(Writing(source, one.strings, lane), Codes(one.rows, 4, one.strings), 0, to))
+            to = Target(gathering.offsets, 4, 0, gathering.chars, gathering.nbytes)
+            pieces.append(
+                WritingPiece(
+                    Writing(source, gathering.strings, lane), Codes(gathering.rows, 4, gathering.strings), 0, to
+                )
+            )
     if fields:
-        count = len(every) - len(pieces)
+        count = len(gatherings) - len(pieces)
         tables.add_jobs(read_kernel("dict_gather"), launch.SCAN_THREADS, [1] * count, fields)
     if pieces:
         measure(tables, pieces)

@@ -22,21 +22,21 @@ VALUES_NBYTES = 24 << 20
 CODES_NBYTES = 24 << 20
 
 
-def _longest(parts: Sequence[DictPart], found: Sequence[DeviceStrings], lane: Lane) -> list[int]:
+def _longest(parts: Sequence[DictPart], values: Sequence[DeviceStrings], lane: Lane) -> list[int]:
     """Bytes of the longest of the values of each dictionary: found once, with a wait, and kept with them."""
     new = [i for i, part in enumerate(parts) if part.known.longest is None]
     if new:
-        there = lane.allocate(8 * len(new))
-        lane.zero(there.ptr, there.size)
+        lengths = lane.allocate(8 * len(new))
+        lane.zero(lengths.ptr, lengths.size)
         tables, grids, fields = JobTables(), list[int](), list[int]()
         for k, i in enumerate(new):
-            grid = min(blocks(found[i].rows, 8 * launch.READ_THREADS), device_attributes()["multiprocessors"])
-            wide = found[i].offsets_itemsize == 8
-            fields += launch.LongestJob(found[i].offsets, wide, found[i].rows, there.ptr + 8 * k, grid)
+            grid = min(blocks(values[i].rows, 8 * launch.READ_THREADS), device_attributes()["multiprocessors"])
+            wide = values[i].offsets_itemsize == 8
+            fields += launch.LongestJob(values[i].offsets, wide, values[i].rows, lengths.ptr + 8 * k, grid)
             grids.append(grid)
         tables.add_jobs(read_kernel("dict_longest"), launch.READ_THREADS, grids, fields)
         tables.launch(lane)
-        for i, longest in zip(new, lane.read(there.ptr, len(new), np.int64).tolist(), strict=True):
+        for i, longest in zip(new, lane.read(lengths.ptr, len(new), np.int64).tolist(), strict=True):
             parts[i].known.longest = longest
     return [part.known.longest or 0 for part in parts]
 
@@ -44,31 +44,35 @@ def _longest(parts: Sequence[DictPart], found: Sequence[DeviceStrings], lane: La
 def decoded(parts: Sequence[DictPart], lane: Lane) -> list[tuple[cuda_text.Dictionary, Any]]:
     """The values of parts with a dictionary, and what keeps them; a few short ones are decoded once."""
     new = [i for i, part in enumerate(parts) if part.known.few is None]
-    asked = [parts[i].values.segments for i in new]
-    found = dict(zip(new, text_read.read(asked, lane=lane) if new else (), strict=True))
-    some = [i for i, one in found.items() if one.rows]
-    sizes = dict(zip(some, _longest([parts[i] for i in some], [found[i] for i in some], lane), strict=True))
-    _keep_few([(parts[i].known, found[i], n) for i, n in sizes.items() if is_packed(parts[i])], lane)
-    made: list[tuple[cuda_text.Dictionary, Any]] = []
+    segments = [parts[i].values.segments for i in new]
+    strings_of = dict(zip(new, text_read.read(segments, lane=lane) if new else (), strict=True))
+    nonempty = [i for i, strings in strings_of.items() if strings.rows]
+    sizes = dict(
+        zip(nonempty, _longest([parts[i] for i in nonempty], [strings_of[i] for i in nonempty], lane), strict=True)
+    )
+    _keep_few([(parts[i].known, strings_of[i], n) for i, n in sizes.items() if is_packed(parts[i])], lane)
+    dictionaries: list[tuple[cuda_text.Dictionary, Any]] = []
     for i, part in enumerate(parts):
-        if (one := found.get(i)) is not None:
-            there = cuda_text.Dictionary(one.chars, one.offsets, one.offsets_itemsize, one.rows, sizes.get(i, 0))
-            made.append((there, one))
+        if (strings := strings_of.get(i)) is not None:
+            dictionary = cuda_text.Dictionary(
+                strings.chars, strings.offsets, strings.offsets_itemsize, strings.rows, sizes.get(i, 0)
+            )
+            dictionaries.append((dictionary, strings))
         else:
             image = None if part.known.few is None else part.known.few.image
-            made.append((cuda_text.Dictionary(0, 0, 4, part.values.rows, part.known.longest or 0, image), None))
-    return made
+            dictionaries.append((cuda_text.Dictionary(0, 0, 4, part.values.rows, part.known.longest or 0, image), None))
+    return dictionaries
 
 
-def _keep_few(found: Sequence[tuple[Known, DeviceStrings, int]], lane: Lane) -> None:
-    """Keep a few short values with them, in host memory: who wants them again need not decode them."""
+def _keep_few(values: Sequence[tuple[Known, DeviceStrings, int]], lane: Lane) -> None:
+    """Cache a few short values in host memory, with their dictionary, so that they are decoded once."""
     downloads = []
-    for known, one, longest in found:
-        chars = one.owners[1].size
-        if one.rows <= few.MOST and 0 < longest <= few.SHORT and one.offsets_itemsize == 4:
-            places = pinned(one.rows + 1, np.int32), pinned(chars, np.uint8)
-            lane.download(places[0], one.offsets)
-            lane.download(places[1], one.chars)
+    for known, strings, longest in values:
+        chars = strings.owners[1].size
+        if strings.rows <= few.MOST and 0 < longest <= few.SHORT and strings.offsets_itemsize == 4:
+            places = pinned(strings.rows + 1, np.int32), pinned(chars, np.uint8)
+            lane.download(places[0], strings.offsets)
+            lane.download(places[1], strings.chars)
             downloads.append((known, *places))
     if downloads:
         lane.synchronize()
@@ -87,6 +91,6 @@ def is_packed(part: DictPart) -> bool:
 
 
 def may_be_few(part: DictPart) -> bool:
-    """Whether the values may be kept, or are."""
+    """Whether the values are few and short enough to be cached in host memory."""
     longest = part.known.longest
     return few.may_be(part.values) and (longest is None or 0 < longest <= few.SHORT) and is_packed(part)

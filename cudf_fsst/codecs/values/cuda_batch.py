@@ -125,7 +125,7 @@ class _Window(NamedTuple):
 
     first: int
     rows: int
-    offset: int | None  # in the room; None: they are read where they lie
+    offset: int | None  # in the staging buffer; None: they are read where they lie
 
 
 class StreamItem:
@@ -169,7 +169,7 @@ class StreamItem:
         self.least_nan = self.nan_found = 0
         #: The same values with stand-ins for that, by the choice that it means; which of them, or this, is packed.
         self.replaced: dict[plan.Choice, StreamItem] = {}
-        self.taken = self
+        self.replacement = self
         #: Offset in the workspace of the NaN and its stand-ins, and how many bytes they are.
         self.stand_ins = self.stand_ins_nbytes = 0
         #: The one that was chosen; None: raw.
@@ -203,8 +203,8 @@ class StreamItem:
             measured |= {choice: item.sizes[0] for choice, item in self.replaced.items()}
             choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
         if choice in self.replaced:
-            self.taken = self.replaced[choice]
-            self.taken.choose(choice.codec)
+            self.replacement = self.replaced[choice]
+            self.replacement.choose(choice.codec)
         elif choice.codec != PLAIN.NAME:
             self.job = self.jobs[self.choices.index(choice)]
         return choice
@@ -221,7 +221,7 @@ class StreamBatch:
         self.work = Workspace()
         self.items: list[StreamItem] = []
         self._turns: list[list[tuple[StreamItem, _Window]]] = [[]]
-        self._used = self._room_nbytes = self._sample_nbytes = 0
+        self._used = self._staging_nbytes = self._sample_nbytes = 0
 
     def __enter__(self) -> StreamBatch:
         return self
@@ -243,7 +243,7 @@ class StreamBatch:
         return item
 
     def _cut(self, item: StreamItem) -> None:
-        """Cut an item into windows that fit the room."""
+        """Cut an item into windows that fit the staging buffer."""
         turns = len(self._turns)
         self._cut_windows(item)
         if len(self._turns) > turns and self._turns[-1][-1][1].rows < item.rows:
@@ -255,17 +255,17 @@ class StreamBatch:
     def _cut_windows(self, item: StreamItem) -> None:
         itemsize, first = item.source.itemsize, 0
         while first < item.rows:
-            left, fit = item.rows - first, (_ROOM_NBYTES - self._used) // itemsize
-            rows = left if left <= fit else fit // item.unit * item.unit
+            remaining, fit = item.rows - first, (_ROOM_NBYTES - self._used) // itemsize
+            rows = remaining if remaining <= fit else fit // item.unit * item.unit
             if rows == 0:
                 if self._used:
                     self._turns.append([])
                     self._used = 0
                     continue
-                rows = min(item.unit, left)  # as few as there may be
+                rows = min(item.unit, remaining)  # as few as there may be
             self._turns[-1].append((item, _Window(first, rows, self._used)))
             self._used += align(rows * itemsize, ALIGNMENT)
-            self._room_nbytes = max(self._room_nbytes, self._used)
+            self._staging_nbytes = max(self._staging_nbytes, self._used)
             first += rows
 
     def _take(self, lane: Lane) -> None:
@@ -273,41 +273,41 @@ class StreamBatch:
         jobs = sum(len(item.jobs) for item in self.items)
         finders = sum(bool(item.finders) for item in self.items)
         totals = self.work.reserve(_TOTALS_NBYTES * jobs + 8 * finders)
-        room, sample = self.work.reserve(self._room_nbytes), self.work.reserve(self._sample_nbytes)
+        staging, sample = self.work.reserve(self._staging_nbytes), self.work.reserve(self._sample_nbytes)
         self.work.take(lane)
-        self._totals = at = self.work[totals] if jobs else 0
+        self._totals = job_totals = self.work[totals] if jobs else 0
         for item in self.items:
             for job in item.jobs:
-                job.place(self.work, at)
-                at += _TOTALS_NBYTES
+                job.place(self.work, job_totals)
+                job_totals += _TOTALS_NBYTES
         if finders:
-            lane.zero(at, 8 * finders)
+            lane.zero(job_totals, 8 * finders)
         for number, item in enumerate(item for item in self.items if item.finders):
-            item.nan_found = at + 8 * number
+            item.nan_found = job_totals + 8 * number
         for item in self.items:
             if item.nan:
                 lane.zero(self.work[item.stand_ins], item.stand_ins_nbytes)
-        self._room = self.work[room] if self._room_nbytes else 0
+        self._staging = self.work[staging] if self._staging_nbytes else 0
         self._sample = self.work[sample] if self._sample_nbytes else 0
 
     def _values(self, item: StreamItem, window: _Window) -> int:
         """Address of a window's values."""
         if window.offset is None:
             return item.address + item.itemsize * window.first
-        return self._room + window.offset
+        return self._staging + window.offset
 
-    def _gather(self, tables: JobTables, turn: Sequence[tuple[StreamItem, _Window]], more: _Jobs = ()) -> None:
+    def _gather(self, tables: JobTables, turn: Sequence[tuple[StreamItem, _Window]], others: _Jobs = ()) -> None:
         jobs = [
-            item.gather(window.first, window.rows, self._room + window.offset)
+            item.gather(window.first, window.rows, self._staging + window.offset)
             for item, window in turn
             if window.offset is not None
         ]
-        gather(tables, [*jobs, *more])
+        gather(tables, [*jobs, *others])
 
     def _stand_in(
         self, tables: JobTables, turn: Sequence[tuple[StreamItem, _Window]], *, sampled: bool = False
     ) -> None:
-        """Put stand-ins in the place of a NaN in what was gathered; `sampled`: also in what a job looks at."""
+        """Put stand-ins in the place of a NaN in gathered values; `sampled`: in gathered samples, too."""
         groups: _Groups = {}
         for item, window in turn:
             if not item.nan:
@@ -319,10 +319,10 @@ class StreamBatch:
                 jobs.append(module.stand_in(self._sample, min(job.sample_rows, item.rows), item.nan))
         self._launch(tables, "stand_in_kernel", groups)
 
-    def _look(self, turn: Sequence[tuple[StreamItem, _Window]]) -> tuple[_Jobs, dict[str, list[_Fields]]]:
-        """Samples to gather for items that begin in a turn, and fields of the jobs that look at samples, by codec."""
-        gathered: list[tuple[int, _Fields]] = []
-        looks: dict[str, list[_Fields]] = {}
+    def _sample_jobs(self, turn: Sequence[tuple[StreamItem, _Window]]) -> tuple[_Jobs, dict[str, list[_Fields]]]:
+        """For items that begin in a turn: jobs that gather samples, and by codec the fields of jobs that read these."""
+        sample_gathers: list[tuple[int, _Fields]] = []
+        divisor_jobs: dict[str, list[_Fields]] = {}
         for item, window in turn:
             for job in item.jobs:
                 if window.first or not job.sample_rows:
@@ -330,14 +330,14 @@ class StreamBatch:
                 values, step = self._values(item, window), job.sample_step
                 if item.cut:
                     values, step = self._sample, job.unit
-                    gathered.append(item.gather_sample(job, values))
-                looks.setdefault(job.codec, []).append(job.look(values, step))
-        return gathered, looks
+                    sample_gathers.append(item.gather_sample(job, values))
+                divisor_jobs.setdefault(job.codec, []).append(job.find_divisor(values, step))
+        return sample_gathers, divisor_jobs
 
     def _launch(self, tables: JobTables, kernel: str, groups: _Groups) -> None:
-        for (codec, told), jobs in groups.items():
+        for (codec, constants), jobs in groups.items():
             module = on_device(codec)
-            _add(tables, getattr(module, kernel)(*told), module.THREADS, jobs)
+            _add(tables, getattr(module, kernel)(*constants), module.THREADS, jobs)
 
     def measure(self, lane: Lane) -> Generator[None, None, None]:
         """Take the workspace and find all items' sizes."""
@@ -349,23 +349,23 @@ class StreamBatch:
         totals = self._measure(lane)
         yield
         jobs = sum(len(item.jobs) for item in self.items)
-        found, least = iter(totals[: 3 * jobs].reshape(-1, 3).tolist()), iter(totals[3 * jobs :].tolist())
+        job_totals, nan_totals = iter(totals[: 3 * jobs].reshape(-1, 3).tolist()), iter(totals[3 * jobs :].tolist())
         for item in self.items:
-            item.sizes = [job.measured(*next(found)) for job in item.jobs]
+            item.sizes = [job.measured(*next(job_totals)) for job in item.jobs]
             # What was found is the complement.
-            item.least_nan = (1 << 8 * item.itemsize) - 1 - nan if item.finders and (nan := next(least)) else 0
+            item.least_nan = (1 << 8 * item.itemsize) - 1 - nan if item.finders and (nan := next(nan_totals)) else 0
 
     @MEASURE
     def _measure(self, lane: Lane) -> Any:
         """Start to find sizes; the array in which they will be."""
         tables = JobTables()
         for turn in self._turns:
-            gathered, looks = self._look(turn)
-            self._gather(tables, turn, gathered)
+            sample_gathers, divisor_jobs = self._sample_jobs(turn)
+            self._gather(tables, turn, sample_gathers)
             self._stand_in(tables, turn, sampled=True)
-            for codec, fields in looks.items():
+            for codec, fields in divisor_jobs.items():
                 module = on_device(codec)
-                _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, one) for one in fields])
+                _add(tables, module.sample_kernel(), module.SAMPLE_THREADS, [(1, job_fields) for job_fields in fields])
             groups: _Groups = {}
             finders: _Groups = {}
             for item, window in turn:
@@ -395,7 +395,7 @@ class StreamBatch:
         if not items:
             return []
         tables = JobTables()
-        made, copied = [], []
+        parts, copied = [], []
         buffers: dict[StreamItem, tuple[int, int]] = {}
         sizes: list[int] = []
         for item in items:
@@ -408,14 +408,14 @@ class StreamBatch:
                     lane.copy(codes.ptr, item.address, item.nbytes)
                 else:
                     copied.append(item.gather(0, item.rows, int(codes.ptr)))
-                made.append(Packed(PLAIN.NAME, item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
+                parts.append(Packed(PLAIN.NAME, item.rows, item.itemsize, (), meta, codes, 0, item.nbytes))
             else:
                 buffers[item] = int(meta.ptr), int(codes.ptr)
-                made.append(item.job.packed(meta, codes))
+                parts.append(item.job.packed(meta, codes))
         gather(tables, copied)
         for turn in self._turns:
             packed = [(item, window) for item, window in turn if item in buffers]
-            if len(self._turns) > 1:  # the room has been used for others
+            if len(self._turns) > 1:  # other windows have been in the staging buffer since
                 self._gather(tables, packed)
                 self._stand_in(tables, packed)
             groups: _Groups = {}
@@ -427,16 +427,16 @@ class StreamBatch:
         for item in items:
             if item.nan:
                 lane.copy(buffers[item][0] + item.job.nan_at, self.work[item.stand_ins], item.stand_ins_nbytes)
-        return made
+        return parts
 
 
 def _add(tables: JobTables, kernel: Any, threads: int, jobs: _Jobs) -> None:
-    fields = [field for _, some in jobs for field in some]
+    fields = [field for _, job_fields in jobs for field in job_fields]
     tables.add_jobs(kernel, threads, [count for count, _ in jobs], fields)
 
 
 def gather_kernel() -> Any:
-    """What copies values to where they are compressed, those of null rows filled."""
+    """The kernel that copies values to where they are compressed, those of null rows filled."""
     return get_kernel("values", "gather_values", DEFINES)
 
 

@@ -61,24 +61,26 @@ def compress(
     ValueError
         A codec does not take such values; nothing has been done then.
     """
-    found = [task.choices for task in tasks]
-    made: list[list[Packed]] = [[] for _ in tasks]
+    choices_of = [task.choices for task in tasks]
+    parts_of: list[list[Packed]] = [[] for _ in tasks]
 
-    def keep(number: int, part: Packed) -> None:
-        made[number] += [part] if outbox is None else outbox.send_parts([part], lane)
+    def collect(number: int, part: Packed) -> None:
+        parts_of[number] += [part] if outbox is None else outbox.send_parts([part], lane)
 
     def pack(batch: StreamBatch, whole: Sequence[tuple[int, StreamItem]], *, chosen: bool = False) -> None:
         for number, item in whole:
             task = tasks[number]
             item.choose(item.choices[0].codec if chosen or task.known else task.codec, task.what)
         for own in (batch, tried):
-            some = [(number, item.taken) for number, item in whole if (item.taken is item) == (own is batch)]
+            some = [
+                (number, item.replacement) for number, item in whole if (item.replacement is item) == (own is batch)
+            ]
             for (number, _), part in zip(some, own.pack([item for _, item in some], lane), strict=True):
-                keep(number, part)
+                collect(number, part)
 
     with StreamBatch() as batch, StreamBatch() as tried:
         whole, samples = [], []
-        for number, (task, choices) in enumerate(zip(tasks, found, strict=True)):
+        for number, (task, choices) in enumerate(zip(tasks, choices_of, strict=True)):
             rows, known = task.source.rows, task.known
             cut, runs = plan.pieces(rows, task.source.itemsize), plan.sample_runs(rows)
             if _is_alone(task.codec) or not rows:
@@ -89,15 +91,17 @@ def compress(
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
                 samples.append((number, batch.add(task, choices, 0, runs[-1][1], *sample)))
         if beside is not None:
-            more = beside.tasks()
-            tasks = [*tasks, *more]
-            for number, task in enumerate(more, len(made)):
-                made.append([])
+            beside_tasks = beside.tasks()
+            tasks = [*tasks, *beside_tasks]
+            for number, task in enumerate(beside_tasks, len(parts_of)):
+                parts_of.append([])
                 for piece in plan.pieces(task.source.rows, task.source.itemsize):
                     whole.append((number, batch.add(task, task.choices, *piece)))
         yield from batch.measure(lane)
-        if beside is not None and not all(wanted := beside.are_packed()):
-            whole = [(number, item) for number, item in whole if number < len(found) or wanted[number - len(found)]]
+        if beside is not None and not all(packed := beside.are_packed()):
+            whole = [
+                (number, item) for number, item in whole if number < len(choices_of) or packed[number - len(choices_of)]
+            ]
         for number, item in (*whole, *samples):
             task = tasks[number]
             for choice in plan.with_nan(item.itemsize, floats=task.floats, codec=task.codec, nan=item.least_nan):
@@ -116,8 +120,8 @@ def compress(
     for number, task in enumerate(tasks):
         if task.codec is not None and _is_alone(task.codec):
             for start, stop in plan.pieces(task.source.rows, task.source.itemsize):
-                keep(number, (yield from _alone(task.codec, task.source, start, stop, lane)))
-    return [tuple(parts) for parts in made]
+                collect(number, (yield from _alone(task.codec, task.source, start, stop, lane)))
+    return [tuple(parts) for parts in parts_of]
 
 
 def compress_as(

@@ -42,7 +42,7 @@ _MEMBERS_NBYTES = 32 << 20
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """Values that are wanted, and where they go.
+    """Values to read, and the address where they go.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class ReadRequest:
 
 def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[PartRange]:
     """Rows ``start:stop`` of a stream."""
-    at = 0
+    first = 0
     for packed in parts:
-        begin, end = max(start - at, 0), min(stop - at, packed.rows)
+        begin, end = max(start - first, 0), min(stop - first, packed.rows)
         if begin < end:
-            yield PartRange(packed, begin, end, address + (at + begin - start) * stride, stride)
-        at += packed.rows
+            yield PartRange(packed, begin, end, address + (first + begin - start) * stride, stride)
+        first += packed.rows
 
 
 def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
@@ -82,7 +82,7 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     ValueError
         The sizes of a part do not fit together. What its bytes say is not checked: damage makes wrong values.
     """
-    found: dict[str, list[PartRange]] = {}
+    by_codec: dict[str, list[PartRange]] = {}
     pairs: list[tuple[PartRange, PartRange]] = []
     for job in jobs:
         stop = plan.pieces_rows(job.streams[0]) if job.stop is None else job.stop
@@ -96,12 +96,12 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
             streams[1] = [piece._replace(address=piece.address + 8) for piece in high]
         for stream in streams:
             for piece in stream:
-                found.setdefault(piece.packed.codec, []).append(piece)
+                by_codec.setdefault(piece.packed.codec, []).append(piece)
     tables = JobTables()
     if pairs:
         for name in dict.fromkeys(low.packed.codec for low, _ in pairs):
             on_device(name).decompress_wide([pair for pair in pairs if pair[0].packed.codec == name], tables)
-    for codec, pieces in found.items():
+    for codec, pieces in by_codec.items():
         on_device(codec).decompress(pieces, tables, lane)
     tables.launch(lane)
 
@@ -109,8 +109,10 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
 def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
     """Whether halves are cut at the same rows, as this package cuts them, and one kernel decodes both."""
     return len(low) == len(high) and all(
-        one.packed.codec == other.packed.codec and one.output == other.output and on_device(one.packed.codec).READS_WIDE
-        for one, other in zip(low, high, strict=True)
+        low_piece.packed.codec == high_piece.packed.codec
+        and low_piece.output == high_piece.output
+        and on_device(low_piece.packed.codec).READS_WIDE
+        for low_piece, high_piece in zip(low, high, strict=True)
     )
 
 
@@ -158,7 +160,7 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     """
     device = on_device(parts[0].codec)
     spans = [device.bounds(packed) for packed in parts]
-    span = Span(min(one.low for one in spans), max(one.high for one in spans))
+    span = Span(min(bounds.low for bounds in spans), max(bounds.high for bounds in spans))
     nbytes = (span.high - span.low) // 32 * 4 + 4
     if nbytes > _MEMBERS_NBYTES:
         return False
@@ -189,14 +191,14 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, scratch_n
     if rows.count == 0:
         return
     scratch_nbytes = max(scratch_nbytes - _ROOM_LEFT, ROOM_NBYTES)
-    if whole := [job for job in jobs if _reads_all(job, rows, scratch_nbytes)]:
-        _take_whole(whole, rows, scratch_nbytes, lane)
-        jobs = [job for job in jobs if job not in whole]
+    if read_whole := [job for job in jobs if _reads_all(job, rows, scratch_nbytes)]:
+        _take_whole(read_whole, rows, scratch_nbytes, lane)
+        jobs = [job for job in jobs if job not in read_whole]
     names = {packed.codec for job in jobs for parts in job.streams for packed in parts}
     taking = {name for name in names if rows.count <= on_device(name).TAKES}
     columns: dict[tuple[str, int, bool], list[Taking]] = {}
     keep: list[Any] = []
-    late: list[tuple[int, Packed, int, int]] = []
+    chunked: list[tuple[int, Packed, int, int]] = []
     for job in jobs:
         streams, bits = job.streams, job.nulls != 0
         codecs = {packed.codec for parts in streams for packed in parts}
@@ -223,19 +225,19 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, scratch_n
                     columns.setdefault(key, []).append(column)
             if not codecs.issubset(taking):
                 firsts = accumulate((packed.rows for packed in parts), initial=0)
-                late += (
+                chunked += (
                     (first, packed, address, stride)
                     for first, packed in zip(firsts, parts, strict=False)
                     if packed.codec not in taking
                 )
     tables = JobTables()
-    for (codec, itemsize, bits), some in columns.items():
+    for (codec, itemsize, bits), group in columns.items():
         if codec == PLAIN.NAME:
-            _take_plain(some, rows, tables, bits=bits)
+            _take_plain(group, rows, tables, bits=bits)
         else:
-            on_device(codec).take(some, itemsize, rows, tables, bits=bits)
+            on_device(codec).take(group, itemsize, rows, tables, bits=bits)
     # What takes the GPU longest comes first.
-    _take_late(late, rows, min(scratch_nbytes, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
+    _take_chunked(chunked, rows, min(scratch_nbytes, max(_LATE_NBYTES, ROOM_NBYTES)), lane)
     tables.launch(lane)
 
 
@@ -244,13 +246,15 @@ def _reads_all(job: ReadRequest, rows: RowNumbers, scratch_nbytes: int) -> bool:
     if rows.count <= _FEW_ROWS or job.nulls:
         return False
     parts = [packed for stream in job.streams for packed in stream]
-    every = sum(packed.rows for packed in parts)
+    total = sum(packed.rows for packed in parts)
     ordered = int(rows.order != 0)
     devices = {name: on_device(name) for name in {packed.codec for packed in parts}}
-    alone = sum(devices[packed.codec].row_costs(packed)[ordered] * packed.rows for packed in parts) / every
-    nbytes = every * job.streams[0][0].itemsize
+    lookup_seconds = sum(devices[packed.codec].row_costs(packed)[ordered] * packed.rows for packed in parts) / total
+    nbytes = total * job.streams[0][0].itemsize
     windows = -(-nbytes // scratch_nbytes)
-    return rows.count * alone > nbytes * _DECODE_COST + rows.count * (windows * _WINDOW_COST + _PICK_COST[ordered])
+    return rows.count * lookup_seconds > nbytes * _DECODE_COST + rows.count * (
+        windows * _WINDOW_COST + _PICK_COST[ordered]
+    )
 
 
 def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: int, lane: Lane) -> None:
@@ -260,10 +264,10 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: i
     for job in jobs:
         itemsize, stride = job.streams[0][0].itemsize, job.streams[0][0].itemsize * len(job.streams)
         for half, parts in enumerate(job.streams):
-            every = plan.pieces_rows(parts)
+            total = plan.pieces_rows(parts)
             step = max(scratch_nbytes // itemsize // _STEP_ROWS, 1) * _STEP_ROWS
-            for begin in range(0, every, step):
-                end = min(begin + step, every)
+            for begin in range(0, total, step):
+                end = min(begin + step, total)
                 nbytes = align((end - begin) * itemsize)
                 if used + nbytes > scratch_nbytes:
                     turns.append([])
@@ -271,16 +275,19 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: i
                 turns[-1].append((parts, begin, end, job.address + half * itemsize, stride))
                 used += nbytes
     sizes = [[align((end - begin) * parts[0].itemsize) for parts, begin, end, *_ in turn] for turn in turns]
-    there = lane.allocate(max(map(sum, sizes)))
-    for turn, own in zip(turns, sizes, strict=True):
-        places = list(accumulate(own, initial=int(there.ptr)))
+    scratch = lane.allocate(max(map(sum, sizes)))
+    for turn, window_sizes in zip(turns, sizes, strict=True):
+        addresses = list(accumulate(window_sizes, initial=int(scratch.ptr)))
         decompress(
-            [ReadRequest((parts,), at, begin, end) for (parts, begin, end, *_), at in zip(turn, places, strict=False)],
+            [
+                ReadRequest((parts,), address_of, begin, end)
+                for (parts, begin, end, *_), address_of in zip(turn, addresses, strict=False)
+            ],
             lane=lane,
         )
         columns = [
-            Taking([(at, begin, end - begin)], address, stride, parts[0].itemsize)
-            for (parts, begin, end, address, stride), at in zip(turn, places, strict=False)
+            Taking([(address_of, begin, end - begin)], address, stride, parts[0].itemsize)
+            for (parts, begin, end, address, stride), address_of in zip(turn, addresses, strict=False)
         ]
         tables = JobTables()
         _take_plain(columns, rows, tables)
@@ -288,23 +295,23 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: i
 
 
 def _described(parts: Parts, codec: str) -> list[tuple[int, ...]]:
-    """What kernels know of the parts of a codec: what it says, their first rows and their rows."""
-    made, first, device = [], 0, on_device(codec)
+    """The parts of a codec as kernels read them, each with its first row in the column and its rows."""
+    described, first, device = [], 0, on_device(codec)
     for packed in parts:
         if packed.codec == codec:
-            made.append(device.Part(*device.describe(packed), first, packed.rows))
+            described.append(device.Part(*device.describe(packed), first, packed.rows))
         first += packed.rows
-    return made
+    return described
 
 
 def _nan_parts(parts: Parts, codec: str) -> list[tuple[int, ...]]:
-    """What `Taking.nan` is of the parts of a codec."""
+    """The NaNs of the parts of a codec, for `Taking.nan`."""
     of_floats = of_values(codec).of_floats
     if not any(of_floats(packed.parameters) for packed in parts if packed.codec == codec):
         return []
     firsts = edges_of(parts).tolist()
-    own = [(packed, first) for packed, first in zip(parts, firsts, strict=False) if packed.codec == codec]
-    return [on_device(codec).nan_part(packed, first) for packed, first in own]
+    of_codec = [(packed, first) for packed, first in zip(parts, firsts, strict=False) if packed.codec == codec]
+    return [on_device(codec).nan_part(packed, first) for packed, first in of_codec]
 
 
 def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
@@ -313,7 +320,7 @@ def _take_plain(columns: Sequence[Taking], rows: RowNumbers, tables: JobTables, 
 
 
 class _RowsWindow(NamedTuple):
-    """Rows `begin` to ``end - 1`` of a part, which are decompressed into a room from the byte `at` on.
+    """Rows `begin` to ``end - 1`` of a part, which are decompressed into a scratch buffer, from its byte `at` on.
 
     Attributes
     ----------
@@ -335,14 +342,14 @@ class _RowsWindow(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the room that it takes."""
+        """Bytes that it takes of the scratch buffer."""
         return align((self.end - self.begin) * self.packed.itemsize)
 
 
-def _take_late(
+def _take_chunked(
     parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, scratch_nbytes: int, lane: Lane
 ) -> None:
-    """Take rows of parts whose chunks have to be decompressed: of all some chunks at a time, and of these the touched.
+    """Take rows of parts of codecs that decompress whole chunks: some chunks at a time, only those that have such rows.
 
     `parts`: first row of each in its column, the part, where the column's values go and their stride; those of a column
     one after another. `scratch_nbytes`: bytes for chunks.
@@ -362,21 +369,29 @@ def _take_late(
     if not turns[0]:
         return
     touched, marks = _marked(parts, rows, lane)
-    there = lane.allocate(max(turn[-1].at + turn[-1].nbytes for turn in turns))
+    scratch = lane.allocate(max(turn[-1].at + turn[-1].nbytes for turn in turns))
     for turn in turns:
         pieces: dict[str, tuple[list[PartRange], list[int]]] = {}
         columns: dict[int, Taking] = {}
-        for one in turn:
-            packed, target, begin = one.packed, int(there.ptr) + one.at, one.first + one.begin
+        for part_window in turn:
+            packed, target, begin = (
+                part_window.packed,
+                int(scratch.ptr) + part_window.at,
+                part_window.first + part_window.begin,
+            )
             chunk = on_device(packed.codec).chunk_rows(packed)
-            some, own = pieces.setdefault(packed.codec, ([], []))
-            some.append(PartRange(packed, one.begin, one.end, target, packed.itemsize))
-            own.append(touched[chunk, one.first % chunk] + begin // chunk)
-            column = columns.get(one.address, Taking((), one.address, one.stride, packed.itemsize))
-            columns[one.address] = column._replace(parts=(*column.parts, (target, begin, one.end - one.begin)))
+            ranges, touched_chunks = pieces.setdefault(packed.codec, ([], []))
+            ranges.append(PartRange(packed, part_window.begin, part_window.end, target, packed.itemsize))
+            touched_chunks.append(touched[chunk, part_window.first % chunk] + begin // chunk)
+            column = columns.get(
+                part_window.address, Taking((), part_window.address, part_window.stride, packed.itemsize)
+            )
+            columns[part_window.address] = column._replace(
+                parts=(*column.parts, (target, begin, part_window.end - part_window.begin))
+            )
         tables = JobTables()
-        for codec, (some, own) in pieces.items():
-            on_device(codec).decompress(some, tables, lane, touched=own)
+        for codec, (ranges, touched_chunks) in pieces.items():
+            on_device(codec).decompress(ranges, tables, lane, touched=touched_chunks)
         _take_plain(list(columns.values()), rows, tables)
         tables.launch(lane)
     del marks
@@ -398,9 +413,9 @@ def _marked(
     marks = lane.allocate(begins[-1])
     lane.zero(marks.ptr, begins[-1])
     kernel = get_kernel("values", "mark_chunks", DEFINES)
-    found = {}
+    marks_of = {}
     for ((chunk, before), end), begin in zip(ends.items(), begins, strict=False):
-        found[chunk, before] = at = int(marks.ptr) + begin
+        marks_of[chunk, before] = at = int(marks.ptr) + begin
         edges = _u64(before), _u64(end), _u32(chunk)
         lane.launch(kernel, blocks(rows.count, _THREADS), _THREADS, (*rows.arguments, *edges, _u64(at)))
-    return found, marks
+    return marks_of, marks
