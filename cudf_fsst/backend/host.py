@@ -21,6 +21,7 @@ from ..codecs.part import Part
 from ..codecs.span import Span
 from ..codecs.task import ColumnTask
 from ..codecs.text import cpu as text
+from ..codecs.text import cpu_case
 from ..codecs.text import search
 from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
@@ -87,6 +88,16 @@ class HostBackend:
         self.check_stream(stream)
         with DECODE:
             return host.take(nodes, rows)
+
+    def in_other_case(self, node: Node, *, small: bool, large: bool) -> ColumnBuffers | None:
+        """All rows of strings, with small letters of ASCII as large ones, and large ones as small, or both.
+
+        None where not all bytes are ASCII.
+        """
+        with DECODE:
+            [made] = host.read([node])
+            assert isinstance(made.strings, HostStrings)
+            return made if cpu_case.change(made.strings.chars, small=small, large=large) else None
 
     @MATCH
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:

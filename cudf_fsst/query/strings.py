@@ -12,7 +12,7 @@ from pandas.api.extensions import no_default
 
 from ..callers import at_caller
 from ..interop import cudf as interop_cudf
-from . import asked, by_content, by_rows, codes, decoded, matching, patterns
+from . import asked, by_content, by_rows, cases, codes, decoded, matching, patterns
 from .source import ColumnSource
 
 #: Methods whose result has a value for each row that depends on that row alone, where no argument is an array.
@@ -100,6 +100,8 @@ class StringMethods:
             found = codes.answer(column, name, searched)
         if found is None and column._is_text and not own:
             found = matching.answer(column, name, call, args, options)
+        if found is None and not (args or options):
+            found = cases.answer(column, name, call)
         if found is not None:
             return column._out(found)
 

@@ -1,0 +1,44 @@
+"""Strings in another case: where all of a column is ASCII, its bytes are changed where they are decoded to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..codecs.node import Node
+from ..lazy import Kept
+from .meaning import meaning_of
+from .source import LOGGER, ColumnSource
+
+#: Methods, and whether they make small letters large, and large ones small.
+_METHODS = {"upper": (True, False), "lower": (False, True), "swapcase": (True, True)}
+#: Columns that are known to be more than ASCII.
+_beyond: Kept[Node, bool] = Kept()
+
+
+def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
+    """The Series without its proxy, which needs no memory besides; None where the library has to make it.
+
+    Parameters
+    ----------
+    column
+    name
+        The method.
+    call
+        That method, as a function of a Series.
+    """
+    changes, node, backend = _METHODS.get(name), column._content.node, column._backend
+    if changes is None or not column._is_text or column.null_count == len(column) or _beyond.get(node):
+        return None
+    # The library may make another dtype of it, or another missing value.
+    made, as_it_is = meaning_of(column, call, name), meaning_of(column, lambda series: series, None)
+    if made is None or repr(made) != repr(as_it_is):
+        return None
+    small, large = changes
+    with backend.current():
+        found = backend.in_other_case(node, small=small, large=large)
+        if found is None:
+            _beyond.keep(node, True)
+            return None
+        LOGGER.debug("%s: decoded, all of it ASCII", name)
+        return backend.interop.with_labels(column._series_of(found), column._index.shared(backend))
