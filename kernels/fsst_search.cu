@@ -213,18 +213,23 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
       // The next ones are needed soon.
       if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
       __syncwarp();
+      // Of raw tiles alone, lanes would all read from one bank: then each has four bytes more than a tile, but for the last one.
+      const bool flat = TILE >= 256 && batch == ALL_LANES && __all_sync(ALL_LANES, length == TILE);
       if (fits) {
-        const u32 at = u32(start - origin);
-        Bits bits = {words, lane * TILE};
-        const u32 limit = (lane + 1) * TILE + run_on;
+        const u32 skew = flat ? 4 * lane : 0, first = lane * TILE + skew, at = u32(start - origin) + skew;
+        const u32 last = flat ? min(first + TILE + 4, 32 * TILE) : (lane + 1) * TILE, limit = last + run_on;
+        Bits bits = {words, first};
         if (length < n && next_length < next_n) {
           run_on_into<planes>(automaton, states, codes_at, at, length, run_on, limit, bits);
         } else {
-          const u32 entry = length == n ? run<planes, true>(automaton, states, codes_at, at, length, bits)
-                                        : run<planes, false>(automaton, states, codes_at, at, length, bits);
-          bits.at = (lane + 1) * TILE;
-          run_into_next<planes>(automaton, states, entry, codes_at, at + length, min(next_length, 2 * run_on),
-                                next_length == next_n, limit, bits);
+          const u32 count = flat ? last - first : length;
+          const u32 entry = length == n ? run<planes, true>(automaton, states, codes_at, at, count, bits)
+                                        : run<planes, false>(automaton, states, codes_at, at, count, bits);
+          bits.at = last;
+          const bool within = flat && lane < 31;
+          run_into_next<planes>(automaton, states, entry, codes_at, at + count,
+                                min(within ? 32 * TILE - last : next_length, 2 * run_on),
+                                within || next_length == next_n, limit, bits);
         }
       }
       open &= ~batch;

@@ -213,6 +213,21 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         assert ("fsst_search_large" in names) == (gpu.device.shared_per_block < 128 << 10)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("tile_size", TILE_SIZES[:3])
+def test_pieces_of_raw_tiles(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Bytes that no table makes smaller; matches at every place, across what lanes have there, up to the longest."""
+    long = bytes(range(200, 240))
+    whole = bytearray(rng.integers(0, 200, 3 * 32 * tile_size + 900, dtype=np.uint8).tobytes())
+    for place in range(0, len(whole) - 40, tile_size + 1):
+        whole[place : place + 40] = long
+    cuts = np.unique(np.concatenate([[0, len(whole)], rng.integers(0, len(whole), 2 * len(whole) // tile_size)]))
+    rows = [bytes(whole[begin:end]) for begin, end in itertools.pairwise(cuts)]
+    there = Segments(gpu.cuda.to_device(cpu.compress(column(rows), tile_size=tile_size)))
+    for question in (contains(long), contains(long[9:12]), Count(long[:1]), Like((b"", long[30:])), Find(long[:30])):
+        check(gpu, rows, there, question)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("symbols", [[], [b"a"], [b"ab", b"b", b"final de", b"fin", b"al", b"\x80\x81", b"s"]])
