@@ -79,10 +79,27 @@ def test_damaged_columns_harm_nothing(gpu: Gpu, rng: np.random.Generator) -> Non
         ask(gpu, gpu.cuda.to_device([damaged]), asked[number % len(asked)])
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("bits", [10, 11, 12])
+@pytest.mark.parametrize("tile_size", [128, 512])
+def test_values(tile_size: int, bits: int, gpu: Gpu, rng: np.random.Generator) -> None:
+    """Rows as long as a value are compared, and where that is most rows, a search says which; raw tiles among others."""
+    noise = [rng.integers(0, 256, int(size), dtype=np.uint8).tobytes() for size in rng.integers(0, 1024, 9)]
+    rows: Rows = [*mixed(rng, SEGMENT, nulls=True), *noise, *mixed(rng, SEGMENT // 2), b"x" * 1024, b""]
+    there = Segments(gpu.cuda.to_device(compressed(rows, bits, tile_size)))
+    some = [row for row in (*rows[::40], *noise) if row is not None]
+    for values in (some, [*some, *(row[:-1] + b"?" for row in some if row)], [b"x" * 1024], [b"y" * 1024]):
+        check(gpu, rows, there, IsIn(tuple(values)), exact=True)
+    ids = [b"id %04d, of one length" % i for i in rng.integers(0, 200, 1500)]
+    same = Segments(gpu.cuda.to_device(compressed(ids, bits, tile_size)))
+    check(gpu, ids, same, IsIn(tuple(ids[:9])), exact=True)
+    assert {"onpair_match_values", "onpair_match_values_searched"} <= set(gpu.device.launches)
+
+
 def test_what_is_left_to_decoding(gpu: Gpu, rng: np.random.Generator) -> None:
-    """Values of which only lengths can be told."""
+    """Values that are too long to be compared, and too many to be searched."""
     there = Segments(gpu.cuda.to_device(compressed(mixed(rng, 3000), 11, 256)))
-    assert ask(gpu, there, IsIn(tuple(b"value %d" % i for i in range(100)))) is None
+    assert ask(gpu, there, IsIn(tuple(b"%04d" % i * 300 for i in range(100)))) is None
 
 
 def test_columns_of_several_codecs(gpu: Gpu, rng: np.random.Generator) -> None:

@@ -20,8 +20,6 @@ class FsstSearcher:
 
     #: A literal byte may follow in each state.
     ROWS = 2
-    #: fsst_values.cu.
-    COMPARES = True
 
     def automaton_nbytes(self, states: int) -> int:
         return launch.AUTOMATON_NBYTES * states

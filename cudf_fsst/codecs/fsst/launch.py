@@ -12,7 +12,6 @@ import numpy as np
 
 from ..part import align
 from ..text import launch as text
-from ..text import values
 from ..text.launch import PIECE_TILES, SearchShape, Shape
 from ..text.layout import TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
@@ -52,9 +51,7 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
     """Constants of fsst_automata.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
-        **(text.search_defines(tile_size) if tile_size else text.MATCH_DEFINES),
-        "VALUES_LONGEST": values.LONGEST,
-        "VALUES_MULTIPLIER": values.MULTIPLIER,
+        **(text.search_defines(tile_size) if tile_size else text.VALUES_DEFINES),
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
     }
 

@@ -10,7 +10,7 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from ..text import cuda_search
-from ..text.launch import MATCH_DEFINES, PIECE_TILES, SearchShape
+from ..text.launch import MATCH_DEFINES, PIECE_TILES, VALUES_DEFINES, SearchShape
 from ..text.search import Plan
 from . import cuda_rows, launch
 from .symbols import BITS
@@ -24,8 +24,6 @@ class OnPairSearcher:
 
     #: Every byte is a code, so no literals follow.
     ROWS = 1
-    #: Rows that may be one of some values are decoded.
-    COMPARES = False
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -54,7 +52,7 @@ class OnPairSearcher:
         return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
 
     def values_kernel(self, name: str) -> Any:
-        raise NotImplementedError(f"onpair compares no rows with values (COMPARES), asked for {name}")
+        return get_kernel("onpair_values", f"onpair_{name}", VALUES_DEFINES)
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:

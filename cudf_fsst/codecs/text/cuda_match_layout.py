@@ -37,10 +37,6 @@ class Searcher(Protocol):
     def ROWS(self) -> int:
         """How many states an automaton of codes has for each state of the automaton of bytes."""
 
-    @property
-    def COMPARES(self) -> bool:
-        """Whether there are kernels that compare rows with values."""
-
     def automaton_nbytes(self, states: int) -> int:
         """Bytes of an automaton of codes, at most, of so many states of bytes; a multiple of 16."""
 
@@ -63,7 +59,7 @@ class Searcher(Protocol):
         """What else it is told."""
 
     def values_kernel(self, name: str) -> Any:
-        """What compares rows with values, if it does: ``match_values`` or ``match_values_searched``."""
+        """What compares rows with values; named ``match_values`` or ``match_values_searched``."""
 
 
 class Launch(NamedTuple):

@@ -148,7 +148,7 @@ def _prepare(
     searches, counts = plan.searches, plan.counts
     if isinstance(plan.question, Length | Find) and not continuing:
         searches, counts = _without_continuing(plan)
-    values = _values_of(plan.question) if searcher.COMPARES else None
+    values = _values_of(plan.question)
     few = values is not None and _few_are_as_long(reading, values, _EXACT_BITS if plan.exact else _WIDTH_BITS)
     if values is None or (plan.exact and not few):
         if isinstance(plan.question, IsIn) and not searches:

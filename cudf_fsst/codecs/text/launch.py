@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..part import ALIGNMENT, align
+from . import values
 from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
 
@@ -50,6 +51,8 @@ ROW_THREADS = 256
 _ROW_GRID = 16
 #: Constants of text_match.cu, and of kernels that include its headers.
 MATCH_DEFINES = {**DEFINES, "LONG_ROW": _LONG_ROW, "MATCH_THREADS": ROW_THREADS}
+#: Constants of kernels that include text_values.cuh.
+VALUES_DEFINES = {**MATCH_DEFINES, "VALUES_LONGEST": values.LONGEST, "VALUES_MULTIPLIER": values.MULTIPLIER}
 #: A match of the longest pattern that begins in a tile runs on into the next for so many bytes of codes at most, two
 #: for every character but the first and the last; its bits, and those of the symbols that are looked at with its end,
 #: fill so many words.

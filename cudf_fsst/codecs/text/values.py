@@ -1,4 +1,4 @@
-"""Values that rows are compared with, as ``kernels/fsst_values.cu`` reads them."""
+"""Values that rows are compared with, as ``kernels/text_values.cuh`` reads them."""
 
 from __future__ import annotations
 
