@@ -46,6 +46,28 @@ def test_automaton_finds_every_match(patterns: list[bytes], marks: bool, text: l
     assert machine.states == 1 + len({pattern[: i + 1] for pattern in patterns for i in range(len(pattern))})
 
 
+@given(st.lists(pieces, max_size=6, unique=True), pieces, st.lists(pieces, max_size=20))
+def test_what_values_end_with_alike_has_few_states(begins: list[bytes], end: bytes, text: list[bytes]) -> None:
+    """The ends that are searched are found, and nothing else is; a state each byte of the end that all have."""
+    values = [begin + begin + 20 * b"-" + begin + end for begin in begins]
+    plan = search.plan(IsIn(tuple(values)))
+    assert plan is not None
+    for machine in plan.searches:
+        joined = b"".join([*text, *values, *text])
+        shown = [value[-machine.longest :] for value in values]
+        assert planes_of(machine, joined)[0] == set().union(*(ends_of(some, joined) for some in shown))
+        assert all(len(some) > len(end) for some in shown) or len(end) > 2
+
+
+def test_ends_of_addresses() -> None:
+    values = tuple(b"name%d@provider.example" % (i * i * 77 + i) for i in range(10))
+    plan = search.plan(IsIn(values))
+    assert plan is not None
+    [machine] = plan.searches
+    assert machine.longest == 3 + len("@provider.example")
+    assert machine.states <= 30 + len("@provider.example") + 1
+
+
 @given(st.lists(pieces, max_size=4), tables)
 def test_lifted_automaton_reads_symbols(patterns: list[bytes], table: SymbolTable) -> None:
     machine = search.automaton([(pattern, i % 2) for i, pattern in enumerate(patterns)], 1)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from os.path import commonprefix
 from typing import NamedTuple
 
 import numpy as np
@@ -315,17 +316,44 @@ def _plan_values(question: IsIn) -> Plan:
         return by_length
     several = len({len(value) for value in some}) > 1
     longest = max(map(len, some), default=0)
-    # Every byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
+    # What all values end with tells none of them from the others, and has one state a byte for all.
+    alike = len(commonprefix([value[::-1] for value in some])) if len(some) > 1 else 0
+    # Every other byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
     most = MAX_STATES - 1
     if several or longest * len(some) > most:
-        most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)))
-    kept = next((k for k in range(min(longest, most), 0, -1) if sum(min(len(value), k) for value in some) <= most), 0)
-    if kept < min(longest, LEAST_END):
+        alike = min(alike, most - CANDIDATE_STATES, (255 - most) // max(len(some) - 1, 1))  # `automaton` has bytes
+        most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)) + alike)
+    else:
+        alike = 0
+    spared = alike * (len(some) - 1)
+    kept = next(
+        (k for k in range(min(longest, most), alike, -1) if sum(min(len(value), k) for value in some) - spared <= most),
+        0,
+    )
+    if kept - alike < min(longest - alike, LEAST_END):
         return by_length  # too many rows would be candidates
     ends = [value[-kept:] for value in some]
+    machine = automaton([(end, 0) for end in ends])
+    if alike:
+        machine = _least_states(machine)
+        if machine.states > MAX_STATES:
+            return by_length
     # A match of another length may end where a row of a length that counts does.
     exact = not several and ends == some
-    return Plan(question, (automaton([(end, 0) for end in ends]),), (1,), exact, lengths=lengths)
+    return Plan(question, (machine,), (1,), exact, lengths=lengths)
+
+
+def _least_states(machine: Automaton) -> Automaton:
+    """An automaton that finds the same, with as few states as it takes."""
+    kinds, count = machine.accepts, 0
+    while True:  # states of a kind accept the same, and lead to states of the same kinds
+        numbers: dict[bytes, int] = {}
+        rows = np.column_stack([kinds, kinds[machine.following]])
+        kinds = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], np.uint8)
+        if len(numbers) == count:
+            first = np.unique(kinds, return_index=True)[1]
+            return machine._replace(following=kinds[machine.following[first]], accepts=machine.accepts[first])
+        count = len(numbers)
 
 
 def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Automaton:
