@@ -36,6 +36,7 @@ KINDS: dict[str, tuple[str, ...] | None] = {
     "pieces": (DATASET,),
     "sizes": (DATASET,),
     "price": (LINEITEM,),
+    "dictionary": (LINEITEM,),
 }
 #: What is searched, by dataset: a few rows hold the first, fewer the next, and the last is a phrase.
 PATTERNS = {
@@ -205,6 +206,17 @@ def measure_price(frame: Any, dataset: str, tools: Tools) -> Iterator[Found]:
         yield codec, {"measure": "filter_sum_ms", "value": 1e3 * tools.wall(call, tools.repeat), **common}
 
 
+def measure_dictionary(frame: Any, dataset: str, tools: Tools) -> Iterator[Found]:
+    """What makes strings of a column of a few values."""
+    series = frame["l_shipmode"]
+    column = series.fsst.compress()
+    common = {"bytes": column.chars_nbytes, "rows": len(series), "column": "l_shipmode"}
+    check(column.str.upper(), series.str.upper(), "upper()")
+    for codec, call in (("cudf_fsst", column.str.upper), ("cudf", series.str.upper)):
+        seconds = tools.events(call, -(-tools.repeat // 2))
+        yield codec, {"measure": "upper_gbps", "value": column.chars_nbytes / 1e9 / seconds, **common}
+
+
 def measure_patterns(series: Any, dataset: str, tools: Tools) -> Iterator[Found]:
     """Regular expressions, and what else takes an automaton of rows."""
     yield from measure_query(series, dataset, tools, asked_of=row_questions)
@@ -216,6 +228,7 @@ MEASURES = {
     "pieces": measure_pieces,
     "sizes": measure_sizes,
     "price": measure_price,
+    "dictionary": measure_dictionary,
 }
 
 

@@ -30,6 +30,8 @@ def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
     changes, node, backend = _METHODS.get(name), column._content.node, column._backend
     if changes is None or not column._is_text or column.null_count == len(column) or _beyond.get(node):
         return None
+    if backend.device == "cpu" and node.all_coded:  # whose rows share what is made of their values
+        return None
     # The library may make another dtype of it, or another missing value.
     made, as_it_is = meaning_of(column, call, name), meaning_of(column, lambda series: series, None)
     if made is None or repr(made) != repr(as_it_is):

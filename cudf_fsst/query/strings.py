@@ -44,6 +44,7 @@ class StringMethods:
       literals, `like`, `len`, `byte_count`. Of `count` of a regular expression rows without a match are not decoded.
     * In host memory: of ``extract`` and ``findall``, and of ``replace`` in columns of Python's strings, only rows that
       may match a regular expression are looked at.
+    * Decoded to where the answer is: ``upper``, ``lower`` and ``swapcase``, if all characters are ASCII.
     * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
       alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
       function.
