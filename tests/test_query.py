@@ -244,7 +244,8 @@ def test_which_way() -> None:
         assert said[0].split(": ")[1] == "codes", name_of(call)
     others = {
         "contains: decoded in 1 piece": method("contains", "(?=g)"),
-        "upper: decoded in 1 piece": method("upper"),
+        "upper: decoded, all of it ASCII": method("upper"),
+        "title: decoded in 1 piece": method("title"),
         "cat: decoded as a whole": method("cat"),
         "split: decoded as a whole": method("split", expand=True),
         "partition: decoded as a whole": method("partition"),
@@ -417,6 +418,7 @@ def test_any_rows(
             method("find", pattern),
             method("len"),
             method("upper"),
+            method("swapcase"),
             compared("==", pattern),
             compared("!=", pattern),
             compared("<", pattern),

@@ -151,7 +151,8 @@ class TestGpu:
             "match: codes": method("match", "[a-g]"),
             "<: codes": compared("<", "green"),
             "between: codes": asked("between", "a", "b"),
-            "upper: decoded in 1 piece": method("upper"),
+            "upper: decoded, all of it ASCII": method("upper"),
+            "title: decoded in 1 piece": method("title"),
             "cat: decoded as a whole": method("cat"),
         }.items():
             with ways() as said:
