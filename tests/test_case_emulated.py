@@ -43,5 +43,5 @@ def test_on_the_gpu(changes: tuple[bool, bool], emulator: Emulator) -> None:
             buffer = emulator.buffer(np.frombuffer(text, np.uint8), offset=offset)
             strings = SimpleNamespace(chars=buffer.address, owners=(None, SimpleNamespace(size=len(text))))
             with Lane() as lane:
-                assert change(strings, small=changes[0], large=changes[1], lane=lane) == text.isascii()
+                assert change(strings, small=changes[0], large=changes[1], lane=lane)() == text.isascii()
             assert emulator.read(buffer.address, len(text)) == CHANGES[changes](text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -155,14 +155,14 @@ class DeviceBackend:
             _gpu().ahead.start("row")
             return _gpu().codecs.take(nodes, rows, lane=lane, order=order)
 
-    def in_other_case(self, node: Node, *, small: bool, large: bool) -> ColumnBuffers | None:
+    def in_other_case(self, node: Node, *, small: bool, large: bool) -> tuple[ColumnBuffers, Callable[[], bool]]:
         """All rows of strings, with ASCII letters in the other case; see `HostBackend.in_other_case`."""
         from ..codecs.text import cuda_case
 
         with self.current(), DECODE, _gpu().Lane() as lane:
             _gpu().ahead.start("read")
             [made] = _gpu().codecs.read([node], lane=lane)
-            return made if cuda_case.change(made.strings, small=small, large=large, lane=lane) else None
+            return made, cuda_case.change(made.strings, small=small, large=large, lane=lane)
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""

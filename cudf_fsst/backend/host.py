@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -89,15 +89,16 @@ class HostBackend:
         with DECODE:
             return host.take(nodes, rows)
 
-    def in_other_case(self, node: Node, *, small: bool, large: bool) -> ColumnBuffers | None:
+    def in_other_case(self, node: Node, *, small: bool, large: bool) -> tuple[ColumnBuffers, Callable[[], bool]]:
         """All rows of strings, with small letters of ASCII as large ones, and large ones as small, or both.
 
-        None where not all bytes are ASCII.
+        And what says, when it is known, whether all bytes are ASCII: others are as they were.
         """
         with DECODE:
             [made] = host.read([node])
             assert isinstance(made.strings, HostStrings)
-            return made if cpu_case.change(made.strings.chars, small=small, large=large) else None
+            all_ascii = cpu_case.change(made.strings.chars, small=small, large=large)
+            return made, lambda: all_ascii
 
     @MATCH
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:

@@ -33,14 +33,22 @@ def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
     if backend.device == "cpu" and node.all_coded:  # whose rows share what is made of their values
         return None
     # The library may make another dtype of it, or another missing value.
-    made, as_it_is = meaning_of(column, call, name), meaning_of(column, lambda series: series, None)
-    if made is None or repr(made) != repr(as_it_is):
+    there, as_it_is = meaning_of(column, call, name), meaning_of(column, lambda series: series, None)
+    if there is None or repr(there) != repr(as_it_is):
         return None
     small, large = changes
     with backend.current():
-        found = backend.in_other_case(node, small=small, large=large)
-        if found is None:
+        found, all_ascii = backend.in_other_case(node, small=small, large=large)
+
+        def made() -> Any:
+            return backend.interop.with_labels(column._series_of(found), column._index.shared(backend))
+
+        try:
+            series = None if backend.device == "cpu" else made()  # while the GPU is at work
+        finally:
+            ascii_alone = all_ascii()
+        if not ascii_alone:
             _beyond.keep(node, True)
             return None
         LOGGER.debug("%s: decoded, all of it ASCII", name)
-        return backend.interop.with_labels(column._series_of(found), column._index.shared(backend))
+        return made() if series is None else series

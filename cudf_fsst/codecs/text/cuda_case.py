@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...buffers import DeviceStrings
@@ -15,13 +17,18 @@ _THREADS = 256
 _NBYTES, _BLOCKS = 64, 8
 
 
-def change(strings: DeviceStrings, *, small: bool, large: bool, lane: Lane) -> bool:
-    """Make small letters large, and large ones small, or both; says whether all bytes are ASCII. Waits for the GPU.
+def change(strings: DeviceStrings, *, small: bool, large: bool, lane: Lane) -> Callable[[], bool]:
+    """Make small letters large, and large ones small, or both.
 
     Parameters
     ----------
     strings
         In buffers that nobody else has. What is not ASCII in them stays.
+
+    Returns
+    -------
+    callable
+        Waits for the GPU, and says whether all bytes are ASCII.
     """
     nbytes = strings.owners[1].size
     seen = lane.allocate(4)
@@ -30,4 +37,10 @@ def change(strings: DeviceStrings, *, small: bool, large: bool, lane: Lane) -> b
     masks = (_u32(0xFFFFFFFF * wanted) for wanted in (small, large))
     kernel = get_kernel("text_case", "text_case")
     lane.launch(kernel, grid, _THREADS, (_u64(strings.chars), _u64(nbytes), *masks, _u64(seen.ptr)))
-    return not lane.read(seen.ptr, 1, _u32)[0]
+    found, event = lane.fetch(seen.ptr, 1, _u32), lane.event()
+
+    def all_ascii() -> bool:
+        event.synchronize()
+        return not found[0]
+
+    return all_ascii
