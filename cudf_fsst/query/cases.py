@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..codecs.node import Node
-from ..lazy import Kept
+from ..lazy import WeakCache
 from .meaning import meaning_of
 from .source import LOGGER, ColumnSource
 
 #: Methods, and whether they make small letters large, and large ones small.
 _METHODS = {"upper": (True, False), "lower": (False, True), "swapcase": (True, True)}
 #: Columns that are known to be more than ASCII.
-_beyond: Kept[Node, bool] = Kept()
+_beyond: WeakCache[Node, bool] = WeakCache()
 
 
 def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
@@ -48,7 +48,7 @@ def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
         finally:
             ascii_alone = all_ascii()
         if not ascii_alone:
-            _beyond.keep(node, True)
+            _beyond.put(node, True)
             return None
         LOGGER.debug("%s: decoded, all of it ASCII", name)
         return made() if series is None else series
