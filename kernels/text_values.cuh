@@ -199,9 +199,9 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
 
 // Which rows of the segments, which follow one another, are one of some values: their answers become 1, and are 0 before. planes, answers:
 // as in text_match.cu. grid: any; block: MATCH_THREADS threads.
-#define MATCH_VALUES(name, Row, searched, blocks)                                                                            \
-  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, blocks)                                    \
+#define MATCH_VALUES(name, Row, searched, blocks)                                                               \
+  extern "C" __global__ void __launch_bounds__(MATCH_THREADS, blocks)                                           \
       name(const SegmentView* segments, const SearchView* views, u32 segment_count, u64 row_blocks, u64 planes, \
            u64 plane_words, const Values* values, u64 answers) {                                                \
-    find_values<Row, searched>(segments, views, segment_count, row_blocks, planes, *values, answers);                \
+    find_values<Row, searched>(segments, views, segment_count, row_blocks, planes, *values, answers);           \
   }

@@ -83,7 +83,7 @@ def test_damaged_columns_harm_nothing(gpu: Gpu, rng: np.random.Generator) -> Non
 @pytest.mark.parametrize("bits", [10, 11, 12])
 @pytest.mark.parametrize("tile_size", [128, 512])
 def test_values(tile_size: int, bits: int, gpu: Gpu, rng: np.random.Generator) -> None:
-    """Rows as long as a value are compared, and where that is most rows, a search says which; raw tiles among others."""
+    """Rows as long as a value are compared, and where that is most rows, a search says which; some tiles are raw."""
     noise = [rng.integers(0, 256, int(size), dtype=np.uint8).tobytes() for size in rng.integers(0, 1024, 9)]
     rows: Rows = [*mixed(rng, SEGMENT, nulls=True), *noise, *mixed(rng, SEGMENT // 2), b"x" * 1024, b""]
     there = Segments(gpu.cuda.to_device(compressed(rows, bits, tile_size)))

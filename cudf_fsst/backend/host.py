@@ -21,8 +21,7 @@ from ..codecs.part import Part
 from ..codecs.span import Span
 from ..codecs.task import ColumnTask
 from ..codecs.text import cpu as text
-from ..codecs.text import cpu_case
-from ..codecs.text import search
+from ..codecs.text import cpu_case, search
 from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
 from ..interop import pandas

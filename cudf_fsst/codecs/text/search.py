@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from os.path import commonprefix
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -317,7 +317,8 @@ def _plan_values(question: IsIn) -> Plan:
     several = len({len(value) for value in some}) > 1
     longest = max(map(len, some), default=0)
     # What all values end with tells none of them from the others, and has one state a byte for all.
-    alike = len(commonprefix([value[::-1] for value in some])) if len(some) > 1 else 0
+    backwards = zip(*map(reversed, some), strict=False)
+    alike = sum(1 for _ in takewhile(lambda last: len(set(last)) == 1, backwards)) if len(some) > 1 else 0
     # Every other byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
     most = MAX_STATES - 1
     if several or longest * len(some) > most:
