@@ -260,7 +260,7 @@ class _Levels:
             self.empty = index.build(backend, backend.read(index.nodes, 0, 0), 0, 0).set_names(names)
             self.types = [level.type for level in index.levels]
         else:
-            whole = self.empty = index.whole(backend).set_names(names)
+            whole = self.empty = index.to_library(backend).set_names(names)
             if not isinstance(whole, pd.RangeIndex):
                 self.empty = whole[:0]
                 self._columns = pa.Table.from_pandas(pd.DataFrame(index=whole), preserve_index=True).columns

@@ -74,7 +74,7 @@ def compress_checked(
     name, index = backend.interop.labels(data)
     asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
     if backend.device == "cpu":
-        ([content], _), labels = backend.compress([asked], stream=stream), indexes.keep(index)
+        ([content], _), labels = backend.compress([asked], stream=stream), indexes.of_pandas(index)
     else:
         [content], labels = indexes.compress_with([asked], index, backend, stream=stream, to_host=to_host)
         backend = HostBackend() if to_host else backend

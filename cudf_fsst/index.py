@@ -32,7 +32,7 @@ class CompressedIndex:
     Parameters
     ----------
     notes : dict
-        What `assemble_index` wants to know; of a RangeIndex its three numbers.
+        For `assemble_index`; of a RangeIndex its three numbers.
     rows : int
         Labels.
     levels : sequence of Content
@@ -45,7 +45,7 @@ class CompressedIndex:
         The levels as an Arrow IPC stream that has not been read, or as columns that were.
     """
 
-    __slots__ = ("_given", "_kept", "_names", "_stream", "levels", "notes", "rows")
+    __slots__ = ("_names", "_pandas_index", "_shared_indexes", "_stream", "levels", "notes", "rows")
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class CompressedIndex:
         levels: Sequence[Content] = (),
         *,
         names: Sequence[Any] | None = None,
-        kept: Any = None,
+        pandas_index: Any = None,
         stream: Any = None,
     ) -> None:
         self.notes, self.rows, self.levels = notes, rows, tuple(levels)
-        self._names, self._kept, self._stream = names, kept, stream
-        self._given: list[tuple[str, ref[Any]]] = []  # by place, what `shared` gave
+        self._names, self._pandas_index, self._stream = names, pandas_index, stream
+        self._shared_indexes: list[tuple[str, ref[Any]]] = []  # by place, what `shared` gave
 
     def __len__(self) -> int:
         return self.rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._kept if self._stream is None else None
-        return _restore, (self.notes, self.rows, self.levels, self._names, kept, self._stream)
+        pandas_index = self._pandas_index if self._stream is None else None
+        return _restore, (self.notes, self.rows, self.levels, self._names, pandas_index, self._stream)
 
     @property
     def nodes(self) -> list[Node]:
@@ -76,22 +76,22 @@ class CompressedIndex:
     @property
     def names(self) -> list[Any]:
         """Names of the levels."""
-        if self._kept is not None:
-            return list(self._kept.names)
+        if self._pandas_index is not None:
+            return list(self._pandas_index.names)
         if self._names is not None:
             return list(self._names)
         return [decode_name(name) for name in self.notes["names"]]
 
     @property
-    def is_kept(self) -> bool:
-        """Whether it is an index of pandas that is kept as it is."""
-        return self._kept is not None
+    def is_pandas(self) -> bool:
+        """Whether it is an index of pandas, which is not compressed."""
+        return self._pandas_index is not None
 
     @property
     def nbytes(self) -> int:
         """Bytes of its levels, compressed; of an index of pandas that is kept, what pandas says of it."""
-        if self._kept is not None:
-            return interop_pandas.nbytes(self._kept)
+        if self._pandas_index is not None:
+            return interop_pandas.nbytes(self._pandas_index)
         if isinstance(self._stream, bytes):
             return len(self._stream)
         return sum(level.node.nbytes for level in self.levels) + (0 if self._stream is None else self._stream.nbytes)
@@ -99,47 +99,50 @@ class CompressedIndex:
     @property
     def uncompressed_nbytes(self) -> int:
         """Bytes of its levels in Arrow; of one that has none yet, what it takes."""
-        if self._kept is not None or self._stream is not None:
+        if self._pandas_index is not None or self._stream is not None:
             return self.nbytes
         return sum(level.node.uncompressed_nbytes for level in self.levels)
 
     # Labels -------------------------------------------------------------------------------------------------------
 
-    def whole(self, backend: Backend, stream: Any = None) -> Any:
-        """The index where the backend's columns are."""
-        if self._kept is None and self._stream is None:
+    def to_library(self, backend: Backend, stream: Any = None) -> Any:
+        """The index as the library has it, where the backend's columns are."""
+        if self._pandas_index is None and self._stream is None:
             return self.build(backend, backend.read(self.nodes, stream=stream) if self.levels else [])
-        made = interop_pandas.view(self._made())
-        return made if backend.device == "cpu" else interop_cudf.index_to_device(made)
+        index = interop_pandas.view(self._as_pandas())
+        return index if backend.device == "cpu" else interop_cudf.index_to_device(index)
 
     def shared(self, backend: Backend) -> Any:
-        """The index as `whole` gives it, decoded once for all who still hold one.
+        """The index as `to_library` gives it, which is decoded anew only when nobody holds the last one any more.
 
         Each of them has an Index of its own around the same values, for it may rename it.
         """
         if not self.levels:
-            return self.whole(backend)
-        alive = [(place, given, held) for place, given in self._given if (held := given()) is not None]
-        found = next((held for place, _, held in alive if place == backend.device), None)
-        if found is None:
-            made = self.whole(backend)
+            return self.to_library(backend)
+        alive = [
+            (place, reference, held) for place, reference in self._shared_indexes if (held := reference()) is not None
+        ]
+        held_here = next((held for place, _, held in alive if place == backend.device), None)
+        if held_here is None:
+            index = self.to_library(backend)
         else:
-            made = backend.interop.with_names(backend.interop.view(found), self.names)
-        self._given = [*((place, given) for place, given, _ in alive), (backend.device, ref(made))]
-        return made
+            index = backend.interop.with_names(backend.interop.view(held_here), self.names)
+        self._shared_indexes = [*((place, reference) for place, reference, _ in alive), (backend.device, ref(index))]
+        return index
 
     def build(self, backend: Backend, buffers: Sequence[ColumnBuffers], start: int = 0, stop: int | None = None) -> Any:
         """Labels of the rows ``start:stop``, of which `buffers` hold the levels."""
         if self.levels:
-            read = [
-                (some, level.type, level.node.null_count > 0) for some, level in zip(buffers, self.levels, strict=True)
+            read_levels = [
+                (level_buffers, level.type, level.node.null_count > 0)
+                for level_buffers, level in zip(buffers, self.levels, strict=True)
             ]
-            return self._named(backend, self._assembled(backend, read))
-        if self._kept is None and self._stream is None:
-            made = self._named(backend, self._assembled(backend, []))
+            return self._with_names(backend, self._assembled(backend, read_levels))
+        if self._pandas_index is None and self._stream is None:
+            index = self._with_names(backend, self._assembled(backend, []))
         else:
-            made = self.whole(backend)
-        return made if start == 0 and stop is None else made[start:stop]
+            index = self.to_library(backend)
+        return index if start == 0 and stop is None else index[start:stop]
 
     def without_rows(self) -> Any:
         """An index of pandas of its kind, names and dtypes, for which no level is read."""
@@ -159,50 +162,52 @@ class CompressedIndex:
         regular = any(freq is not None for freq in self.notes.get("freqs", ()))
         if self.levels and not regular:
             return None
-        made = self.whole(backend)  # which knows what becomes of its frequency
-        return made[key] if key is not None else backend.interop.take_labels(made, rows)
+        index = self.to_library(backend)  # which knows what becomes of its frequency
+        return index[key] if key is not None else backend.interop.take_labels(index, rows)
 
     def _assembled(self, backend: Backend, levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
         with naming("the index"):
             return backend.interop.build_index(self.notes, levels)
 
-    def _named(self, backend: Backend, made: Any) -> Any:
-        return made if self._names is None else backend.interop.with_names(made, self._names)
+    def _with_names(self, backend: Backend, index: Any) -> Any:
+        return index if self._names is None else backend.interop.with_names(index, self._names)
 
-    def _made(self) -> Any:
-        """The index of pandas that is kept, or that the file's stream makes; made once.
+    def _as_pandas(self) -> Any:
+        """The index of pandas that this was made of, or the one in the file's stream, which is read once.
 
         Raises
         ------
         ValueError
             The file it comes from holds no such index; what can be found out in memory in proportion to the file, was.
         """
-        if self._kept is None:
+        if self._pandas_index is None:
             try:
                 table = index_stream.read(self._stream) if isinstance(self._stream, bytes) else self._stream
-                found = assemble_index(self.notes, table.columns)
+                index = assemble_index(self.notes, table.columns)
             except MemoryError:
                 raise
             except Exception as error:  # whatever the libraries raise on damaged bytes is one mistake to the user
                 raise ValueError(f"the stored index cannot be read: {type(error).__name__}: {error}") from error
-            self._kept = found if self._names is None else found.set_names(self._names)
-        return self._kept
+            self._pandas_index = index if self._names is None else index.set_names(self._names)
+        return self._pandas_index
 
     def to_pandas(self) -> Any:
         """The index of a column in host memory."""
-        return self.whole(HostBackend())
+        return self.to_library(HostBackend())
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
     def with_levels(self, levels: Sequence[Content]) -> CompressedIndex:
         """An index of the same labels whose levels lie elsewhere."""
-        return CompressedIndex(self.notes, self.rows, levels, names=self._names, kept=self._kept, stream=self._stream)
+        return CompressedIndex(
+            self.notes, self.rows, levels, names=self._names, pandas_index=self._pandas_index, stream=self._stream
+        )
 
     def for_device(self, backend: DeviceBackend) -> CompressedIndex:
         """The index for a column that goes from host memory to a GPU; itself if it has compressed levels already."""
-        if self._kept is None and self._stream is None:
+        if self._pandas_index is None and self._stream is None:
             return self
-        return compress(interop_cudf.index_to_device(self._made()), backend)
+        return compress(interop_cudf.index_to_device(self._as_pandas()), backend)
 
     # Files --------------------------------------------------------------------------------------------------------
 
@@ -214,9 +219,9 @@ class CompressedIndex:
         TypeError
             A name, or labels, that a file cannot give back.
         """
-        if self._kept is not None or self._stream is not None:
-            made = compress(self._made(), HostBackend())
-            return made.described()
+        if self._pandas_index is not None or self._stream is not None:
+            compressed = compress(self._as_pandas(), HostBackend())
+            return compressed.described()
         names = self.notes["names"] if self._names is None else [encode_name(name) for name in self._names]
         return self.notes | {"names": names}, list(self.levels)
 
@@ -224,8 +229,8 @@ class CompressedIndex:
         """The index as version 1 of the format keeps it, of pandas; None where only version 3 says it exactly."""
         if self.levels and not self._pandas_has_it:
             return None
-        made = self.to_pandas()
-        return made if in_version_1(made) else None
+        index = self.to_pandas()
+        return index if in_version_1(index) else None
 
     @property
     def _pandas_has_it(self) -> bool:
@@ -236,28 +241,28 @@ class CompressedIndex:
         )
 
 
-def _restore(notes: Any, rows: int, levels: Any, names: Any, kept: Any, stream: Any) -> CompressedIndex:
-    return CompressedIndex(notes, rows, levels, names=names, kept=kept, stream=stream)
+def _restore(notes: Any, rows: int, levels: Any, names: Any, pandas_index: Any, stream: Any) -> CompressedIndex:
+    return CompressedIndex(notes, rows, levels, names=names, pandas_index=pandas_index, stream=stream)
 
 
-def keep(index: pd.Index) -> CompressedIndex:
-    """Keep an index of pandas as it is."""
-    return CompressedIndex({}, len(index), kept=interop_pandas.view(index))
+def of_pandas(index: pd.Index) -> CompressedIndex:
+    """An index of pandas, which is not compressed."""
+    return CompressedIndex({}, len(index), pandas_index=interop_pandas.view(index))
 
 
 def compress_with(
     columns: Sequence[Asked], index: Any, backend: Backend, **options: Any
 ) -> tuple[list[Content], CompressedIndex]:
     """Compress columns and the labels of their rows in one call; `options` are the backend's."""
-    found = None if backend.device == "cpu" else of_range(index, backend)
-    if found is not None:
-        return backend.compress(columns, **options)[0], found
+    range_index = None if backend.device == "cpu" else of_range(index, backend)
+    if range_index is not None:
+        return backend.compress(columns, **options)[0], range_index
     names = list(index.names)  # which no file might be able to hold
     plain = backend.interop.with_names(backend.interop.view(index), [None] * len(names))
-    made, described = backend.compress(columns, plain, **options)
+    contents, described = backend.compress(columns, plain, **options)
     assert described is not None
     notes, levels = described
-    return made, CompressedIndex(notes, len(index), levels, names=names)
+    return contents, CompressedIndex(notes, len(index), levels, names=names)
 
 
 def of_range(index: Any, backend: Backend) -> CompressedIndex | None:

@@ -56,23 +56,23 @@ def concat(columns: Sequence[Any]) -> Any:
     """
     if isinstance(columns, (CompressedColumn, CompressedFrame)):
         raise TypeError(f"concat takes a list of columns or frames, not a {type(columns).__name__}")
-    found = list(columns)
-    if not found:
+    members = list(columns)
+    if not members:
         raise ValueError("no columns to concatenate")
-    kind = CompressedFrame if isinstance(found[0], CompressedFrame) else CompressedColumn
-    for one in found:
-        if not isinstance(one, kind):
-            first = isinstance(found[0], kind)
-            wanted = kind.__name__ if first else "CompressedColumn or CompressedFrame"
-            raise TypeError(f"expected {wanted} objects, got {type(one).__name__}")
-    for one in found[1:]:
-        if one.device != found[0].device:
+    kind = CompressedFrame if isinstance(members[0], CompressedFrame) else CompressedColumn
+    for member in members:
+        if not isinstance(member, kind):
+            first = isinstance(members[0], kind)
+            expected = kind.__name__ if first else "CompressedColumn or CompressedFrame"
+            raise TypeError(f"expected {expected} objects, got {type(member).__name__}")
+    for member in members[1:]:
+        if member.device != members[0].device:
             raise ValueError(
                 f"{'frames' if kind is CompressedFrame else 'columns'} are on several devices, "
-                f"{found[0].device} and {one.device}; move them first"
+                f"{members[0].device} and {member.device}; move them first"
             )
-    with found[0]._backend.current():
-        return _frames(found) if kind is CompressedFrame else _columns(found)
+    with members[0]._backend.current():
+        return _frames(members) if kind is CompressedFrame else _columns(members)
 
 
 def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
@@ -120,7 +120,7 @@ def _contents(contents: Sequence[Content], backend: Backend, what: str = "column
             for content, nothing in zip(contents, blank, strict=True)
         ]
     if isinstance(backend, HostBackend) and arrow_columns.holds_dictionary(contents[0].type):
-        contents = _of_the_same_categories(contents, backend, what)
+        contents = _with_same_categories(contents, backend, what)
     first = contents[0]
     text = all(map(holds_text, contents))  # of either Arrow type
     for content in contents[1:]:
@@ -138,7 +138,7 @@ def _is_blank(content: Content, backend: Backend) -> bool:
     return bool(content.stored["kind"] == "object" and content.node.null_count == content.node.rows)
 
 
-def _of_the_same_categories(contents: Sequence[Content], backend: HostBackend, what: str) -> Sequence[Content]:
+def _with_same_categories(contents: Sequence[Content], backend: HostBackend, what: str) -> Sequence[Content]:
     """Contents of equal values whose codes have one list of categories; dtypes may be equal where the order differs.
 
     What has the categories of the first stays as it is. Arrow's dictionaries may differ in more than the order; then
@@ -147,9 +147,15 @@ def _of_the_same_categories(contents: Sequence[Content], backend: HostBackend, w
     if any(content.type != contents[0].type for content in contents):
         return contents  # refused by the caller
     interop, kind = backend.interop, contents[0].type
-    found = [list(_categories(content.node, backend)) for content in contents]
-    alike = [all(one.equals(other) for one, other in zip(found[0], some, strict=True)) for some in found]
-    if all(alike):
+    categories_of = [list(_categories(content.node, backend)) for content in contents]
+    same_as_first = [
+        all(
+            own_categories.equals(first_categories)
+            for own_categories, first_categories in zip(categories_of[0], of_content, strict=True)
+        )
+        for of_content in categories_of
+    ]
+    if all(same_as_first):
         return contents
     first = contents[0]
     if not pa.types.is_dictionary(kind) or first.stored is None or first.stored["kind"] == "arrow":
@@ -157,19 +163,19 @@ def _of_the_same_categories(contents: Sequence[Content], backend: HostBackend, w
             chunk for content in contents for chunk in interop.to_chunked(backend.read([content.node])[0], kind).chunks
         ]
         try:
-            whole = pa.chunked_array(chunks, kind).unify_dictionaries().combine_chunks()
+            unified = pa.chunked_array(chunks, kind).unify_dictionaries().combine_chunks()
         except pa.ArrowException as error:
             raise TypeError(f"{what}: dictionaries of {kind} that cannot become one: {error}") from error
-        return [_compressed(arrow_columns.describe(whole), first)]
+        return [_compressed(arrow_columns.describe(unified), first)]
     categories = interop.build(backend.read([first.node], 0, 0)[0], kind, first.stored).cat.categories
-    made = []
-    for content, same in zip(contents, alike, strict=True):
+    results = []
+    for content, same in zip(contents, same_as_first, strict=True):
         if not same:
             series = interop.build(backend.read([content.node])[0], kind, content.stored)
             buffers, _, _ = interop.describe(series.cat.set_categories(categories))
             content = _compressed(buffers, first)
-        made.append(content)
-    return made
+        results.append(content)
+    return results
 
 
 def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
@@ -191,30 +197,32 @@ def _nulls(content: Content, like: Content) -> Content:
     return _compressed(column, like)
 
 
-def join_indexes(found: Sequence[CompressedIndex], backend: Backend, *, as_concat: bool = False) -> CompressedIndex:
+def join_indexes(members: Sequence[CompressedIndex], backend: Backend, *, as_concat: bool = False) -> CompressedIndex:
     """The index of all rows; levels that are alike are put together as columns are.
 
     `as_concat`: dtypes are those of ``pandas.concat``, which makes `str` of strings in an object index.
     """
-    first, rows = found[0], sum(map(len, found))
+    first, rows = members[0], sum(map(len, members))
     if first.levels and all(
-        one.levels
-        and one.names == first.names
-        and {**one.notes, "names": None} == {**first.notes, "names": None}
-        and [level.type for level in one.levels] == [level.type for level in first.levels]
-        for one in found
+        member.levels
+        and member.names == first.names
+        and {**member.notes, "names": None} == {**first.notes, "names": None}
+        and [level.type for level in member.levels] == [level.type for level in first.levels]
+        for member in members
     ):
         plain = not any(pa.types.is_dictionary(level.type) for level in first.levels)
         if plain and not any(freq is not None for freq in first.notes["freqs"]):
-            levels = [_contents(list(same), backend) for same in zip(*(one.levels for one in found), strict=True)]
+            levels = [
+                _contents(list(same), backend) for same in zip(*(member.levels for member in members), strict=True)
+            ]
             notes = first.notes
             if as_concat and isinstance(backend, HostBackend) and not notes["multi"] and _has_strings(levels[0]):
                 notes = {**notes, "dtypes": [interop_pandas.joined_dtype(notes["dtypes"][0])]}
             return CompressedIndex(notes, rows, levels, names=first.names)
-    names = [None] * len(found)
-    _, made = backend.interop.concat_labels(names, [one.whole(backend) for one in found])
-    kept = isinstance(backend, HostBackend) and any(one.is_kept for one in found)
-    return indexes.keep(made) if kept else indexes.compress(made, backend)
+    names = [None] * len(members)
+    _, labels = backend.interop.concat_labels(names, [member.to_library(backend) for member in members])
+    any_pandas = isinstance(backend, HostBackend) and any(member.is_pandas for member in members)
+    return indexes.of_pandas(labels) if any_pandas else indexes.compress(labels, backend)
 
 
 def _has_strings(level: Content) -> bool:
@@ -246,7 +254,7 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
         values = tuple(tuple(part for parts in half for part in parts) for half in halves)
     segments = tuple(segment for node in nodes for segment in node.segments)
     if pa.types.is_dictionary(first.type):
-        children = first.children  # the same categories, see `_of_the_same_categories`
+        children = first.children  # the same categories, see `_with_same_categories`
     else:
         children = tuple(
             join_nodes(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True)
@@ -284,8 +292,8 @@ def _offsets(nodes: Sequence[Node], backend: Backend) -> Parts:
 
 def _values(node: Node, backend: Backend) -> Any:
     """The values of a node as an array of the backend's, of bytes on a GPU."""
-    (found,) = backend.read([node])
-    return backend.as_array(found)
+    (buffers,) = backend.read([node])
+    return backend.as_array(buffers)
 
 
 def _encoded(values: Any, kind: Any, backend: Backend) -> Parts:

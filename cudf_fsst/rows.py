@@ -78,7 +78,7 @@ class Rows:
     def index(self) -> Any:
         """The index, decompressed."""
         with self._backend.current():
-            return self._out(self._index.whole(self._backend))
+            return self._out(self._index.to_library(self._backend))
 
     @property
     def device(self) -> str:
@@ -276,7 +276,7 @@ class Rows:
         index = self._index.for_device(device)
         there = self._made_of(self._contents, device, index)
         if index is not self._index:  # its levels are there already
-            return there._built(device.receive(self._nodes), index.whole(device))
+            return there._built(device.receive(self._nodes), index.to_library(device))
         levels = index.nodes
         found = device.receive([*levels, *self._nodes])
         return there._built(found[len(levels) :], index.build(device, found[: len(levels)]))

@@ -226,7 +226,7 @@ class TestGpu:
         data = cudf.DataFrame({"a": ["x", "yx", None] * 100}, index=cudf.Index([*"abc"] * 100, name="label"))
         column = data.fsst.compress().column("a")
         first, second = column.str.contains("x"), column.isna()
-        assert len([given for _, given in column._index._given if given() is not None]) == 2
+        assert len([given for _, given in column._index._shared_indexes if given() is not None]) == 2
         first.index.name = "other"
         assert second.index.name == column.index.name == (column == "x").index.name == "label"
 

@@ -48,7 +48,7 @@ class _Function:
             if self._made is None:
                 from .compiled import compiled
 
-                self._made = compiled(self.__wrapped__, self._options, _told.function(self.__wrapped__))
+                self._made = compiled(self.__wrapped__, self._options, _fingerprints.function(self.__wrapped__))
             return self._made
 
 
@@ -70,8 +70,8 @@ class Intrinsic:
         return cpu_target.typing_context.resolve_value_type(getattr(intrinsics, self._name))
 
 
-class _Told:
-    """What decides what is compiled of a function, beside the types of its arguments: of this, a text that tells.
+class _Fingerprints:
+    """Fingerprints of functions: of all that decides what is compiled of one, beside the types of its arguments.
 
     Numba's cache looks at the time and size of the file that a function is in. What other files have goes into the
     compiled code too: constants and functions that are imported, or that a function was made with. So all of these are
@@ -79,34 +79,39 @@ class _Told:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Any, str] = {}
+        self._known: dict[Any, str] = {}
 
-    def function(self, one: Callable[..., Any]) -> str:
+    def function(self, python_function: Callable[..., Any]) -> str:
         """The hash of a function's code and of what its names mean."""
-        if one not in self._kept:
-            self._kept[one] = one.__qualname__  # for those that call themselves
-            made_with = [self._of(cell.cell_contents) for cell in one.__closure__ or ()]
-            text = repr((self._code(one.__code__, one.__globals__), made_with))
-            self._kept[one] = hashlib.sha256(f"{one.__module__}.{one.__qualname__} {text}".encode()).hexdigest()
-        return self._kept[one]
+        if python_function not in self._known:
+            self._known[python_function] = python_function.__qualname__  # for those that call themselves
+            made_with = [self._of_value(cell.cell_contents) for cell in python_function.__closure__ or ()]
+            text = repr((self._code(python_function.__code__, python_function.__globals__), made_with))
+            self._known[python_function] = hashlib.sha256(
+                f"{python_function.__module__}.{python_function.__qualname__} {text}".encode()
+            ).hexdigest()
+        return self._known[python_function]
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Any:
-        inner = [self._code(one, names) if isinstance(one, CodeType) else self._of(one) for one in code.co_consts]
-        found = [(name, self._of(names[name], code)) for name in code.co_names if name in names]
-        return code.co_code, code.co_names, code.co_varnames, inner, found
+        inner = [
+            self._code(constant, names) if isinstance(constant, CodeType) else self._of_value(constant)
+            for constant in code.co_consts
+        ]
+        globals_used = [(name, self._of_value(names[name], code)) for name in code.co_names if name in names]
+        return code.co_code, code.co_names, code.co_varnames, inner, globals_used
 
-    def _of(self, value: Any, code: CodeType | None = None) -> Any:
+    def _of_value(self, value: Any, code: CodeType | None = None) -> Any:
         if isinstance(value, _Function):
             return self.function(value.__wrapped__), repr(value._options)
         if isinstance(value, Intrinsic):
             return value._name, _intrinsics_stamp()
         if isinstance(value, ModuleType) and code is not None and value.__name__.startswith(_PACKAGE):
-            return [(name, self._of(vars(value)[name])) for name in code.co_names if name in vars(value)]
+            return [(name, self._of_value(vars(value)[name])) for name in code.co_names if name in vars(value)]
         if isinstance(value, np.ndarray):
             return value.dtype.str, value.shape, value.tobytes()
         if isinstance(value, tuple | frozenset):
-            told = [self._of(one, code) for one in value]
-            return told if isinstance(value, tuple) else sorted(map(repr, told))
+            fingerprints = [self._of_value(item, code) for item in value]
+            return fingerprints if isinstance(value, tuple) else sorted(map(repr, fingerprints))
         return (
             repr(value) if isinstance(value, _CONSTANTS) else getattr(value, "__qualname__", type(value).__qualname__)
         )
@@ -115,7 +120,7 @@ class _Told:
 #: Constants that compiled code may have, told by how they are written.
 _CONSTANTS = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _PACKAGE = f"{__name__.partition('.')[0]}."
-_told = _Told()
+_fingerprints = _Fingerprints()
 
 
 @lru_cache(1)

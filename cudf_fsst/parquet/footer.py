@@ -22,11 +22,11 @@ _I32, _I64, _BINARY, _LIST, _SET, _MAP, _STRUCT = 5, 6, 8, 9, 10, 11, 12
 #: Physical types, by their numbers.
 _TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _BYTE_ARRAY = _TYPES.index("BYTE_ARRAY")
-#: Where a value stands; elsewhere nothing is looked at.
+#: Roles of values that are checked; others have role 0.
 _FILE, _GROUPS, _GROUP, _CHUNKS, _CHUNK, _COLUMN, _SIZES, _REPEATED, _DEFINED = range(1, 10)
 #: Structs within structs, as Thrift's own readers allow them.
 _DEPTH = 64
-#: What `_walk` has found.
+#: Results of `_walk`.
 _FINE, _BROKEN, _UNUSUAL, _COLUMNS, _LEVELS, _ENCRYPTED, _TYPE = range(7)
 _REASONS = {
     _BROKEN: "its footer is damaged",
@@ -58,9 +58,9 @@ def check(path: str | Ranges, metadata: Any) -> None:
     repeated = np.array([leaf.max_repetition_level for leaf in leaves], np.int64)
     defined = np.array([leaf.max_definition_level for leaf in leaves], np.int64)
     types = np.array([_TYPES.index(leaf.physical_type) for leaf in leaves], np.int64)
-    found, group, column = _walk(np.frombuffer(footer, np.uint8), repeated, defined, types)
-    if found != _FINE:
-        raise ValueError(_REASONS[found].format(group=group, column=column, leaves=len(leaves)))
+    problem, group, column = _walk(np.frombuffer(footer, np.uint8), repeated, defined, types)
+    if problem != _FINE:
+        raise ValueError(_REASONS[problem].format(group=group, column=column, leaves=len(leaves)))
 
 
 def read(path: str | Ranges) -> bytes:
@@ -77,148 +77,155 @@ def _tail(file: Ranges) -> bytes:
     nbytes = int.from_bytes(tail[:4], "little")
     if bytes(tail[4:]) != _MAGIC or nbytes > end - 8:
         raise ValueError("it does not end as a Parquet file does")
-    (found,) = file.read([(end - 8 - nbytes, end - 8)])
-    return bytes(found)
+    (footer,) = file.read([(end - 8 - nbytes, end - 8)])
+    return bytes(footer)
 
 
 @njit()
-def _number(data: npt.NDArray[np.uint8], at: int) -> tuple[int, int]:
+def _number(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
     """A number of up to 64 bits, and where it ends: -1, it does not, or it is too large for a length."""
     value = shift = 0
-    while at < data.size and shift < 70:
-        byte = int(data[at])
-        at += 1
+    while position < data.size and shift < 70:
+        byte = int(data[position])
+        position += 1
         if shift < 56:
             value |= (byte & 127) << shift
         elif byte & 127:
             value = -1  # no length
         if byte < 128:
-            return value, at
+            return value, position
         shift += 7
     return -1, -1
 
 
 @njit()
 def _walk(data: Any, repeated: Any, defined: Any, types: Any) -> tuple[int, int, int]:
-    """What is wrong, and of which row group and column; levels and types by the schema's columns."""
+    """One of the results above, and the row group and column that it is about.
+
+    `repeated`, `defined`, `types`: highest levels and physical types of the schema's columns.
+    """
     size, leaves = data.size, repeated.size
-    # Of each struct, list or map that is open: its kind, elements left, their kinds, the last field, where it stands.
-    kinds, left, one, other, last, where = np.zeros((6, _DEPTH + 1), np.int64)
-    kinds[0], where[0] = _STRUCT, _FILE
-    top = at = 0
+    # Of each open struct, list or map: its kind, remaining elements, their kinds (of a map two), last field, role.
+    kinds, remaining, element_kind, next_kind, last_field, roles = np.zeros((6, _DEPTH + 1), np.int64)
+    kinds[0], roles[0] = _STRUCT, _FILE
+    top = position = 0
     group = column = -1
     typed = False  # the column says its type
     while top >= 0:
-        own, inner = where[top], 0
+        role, inner_role = roles[top], 0
         if kinds[top] == _STRUCT:
-            if at >= size:
+            if position >= size:
                 return _BROKEN, group, column
-            header = int(data[at])
-            at += 1
+            header = int(data[position])
+            position += 1
             if header == 0:
-                if own == _GROUP and column + 1 != leaves:
+                if role == _GROUP and column + 1 != leaves:
                     return _COLUMNS, group, column
-                if own == _CHUNK and not typed:
+                if role == _CHUNK and not typed:
                     return _TYPE, group, column
                 top -= 1
                 continue
-            kind, field = header & 15, int(last[top]) + (header >> 4)
+            kind, field = header & 15, int(last_field[top]) + (header >> 4)
             if header < 16:
-                value, at = _number(data, at)
-                if at < 0:
+                value, position = _number(data, position)
+                if position < 0:
                     return _BROKEN, group, column
                 field = (value >> 1) ^ -(value & 1)
-            if own != 0:
-                if field <= last[top]:
+            if role != 0:
+                if field <= last_field[top]:
                     return _UNUSUAL, group, column
-                wanted = 0
-                if own == _FILE and field == 4:
-                    wanted, inner = _LIST, _GROUPS
-                elif own == _GROUP and field == 1:
-                    wanted, inner = _LIST, _CHUNKS
-                elif own == _CHUNK and field == 3:
-                    wanted, inner = _STRUCT, _COLUMN
-                elif own == _CHUNK and field == 8:
+                expected = 0
+                if role == _FILE and field == 4:
+                    expected, inner_role = _LIST, _GROUPS
+                elif role == _GROUP and field == 1:
+                    expected, inner_role = _LIST, _CHUNKS
+                elif role == _CHUNK and field == 3:
+                    expected, inner_role = _STRUCT, _COLUMN
+                elif role == _CHUNK and field == 8:
                     return _ENCRYPTED, group, column
-                elif own == _COLUMN and field == 1:
-                    wanted = _I32
-                    value, _ = _number(data, at)
+                elif role == _COLUMN and field == 1:
+                    expected = _I32
+                    value, _ = _number(data, position)
                     if value != 2 * types[column]:  # signed numbers are twice as large
                         return _TYPE, group, column
                     typed = True
-                elif own == _COLUMN and field == 16:
-                    wanted, inner = _STRUCT, _SIZES
-                elif own == _SIZES and field == 1:
-                    wanted = _I64
+                elif role == _COLUMN and field == 16:
+                    expected, inner_role = _STRUCT, _SIZES
+                elif role == _SIZES and field == 1:
+                    expected = _I64
                     if types[column] != _BYTE_ARRAY:
                         return _LEVELS, group, column
-                elif own == _SIZES and field == 2:
-                    wanted, inner = _LIST, _REPEATED
-                elif own == _SIZES and field == 3:
-                    wanted, inner = _LIST, _DEFINED
-                if wanted not in (0, kind):
+                elif role == _SIZES and field == 2:
+                    expected, inner_role = _LIST, _REPEATED
+                elif role == _SIZES and field == 3:
+                    expected, inner_role = _LIST, _DEFINED
+                if expected not in (0, kind):
                     return _UNUSUAL, group, column
-            last[top] = field
+            last_field[top] = field
             if kind in (1, 2):  # a truth value, which the kind says
                 continue
         else:
-            if left[top] == 0:
+            if remaining[top] == 0:
                 top -= 1
                 continue
-            left[top] -= 1
-            kind = one[top]
-            one[top], other[top] = other[top], one[top]  # keys and values of maps
-            if own in (_GROUPS, _CHUNKS):
+            remaining[top] -= 1
+            kind = element_kind[top]
+            element_kind[top], next_kind[top] = next_kind[top], element_kind[top]  # keys and values of maps
+            if role in (_GROUPS, _CHUNKS):
                 if kind != _STRUCT:
                     return _UNUSUAL, group, column
-                if own == _GROUPS:
-                    group, column, inner = group + 1, -1, _GROUP
+                if role == _GROUPS:
+                    group, column, inner_role = group + 1, -1, _GROUP
                 else:
-                    column, inner, typed = column + 1, _CHUNK, False
+                    column, inner_role, typed = column + 1, _CHUNK, False
                     if column >= leaves:
                         return _COLUMNS, group, column
         if kind in (1, 2, 3):
-            at += 1
+            position += 1
         elif kind in (4, _I32, _I64):
-            _, at = _number(data, at)
+            _, position = _number(data, position)
         elif kind == 7:
-            at += 8
+            position += 8
         elif kind == _BINARY:
-            value, at = _number(data, at)
-            if value < 0 or value > size - at:
+            value, position = _number(data, position)
+            if value < 0 or value > size - position:
                 return _BROKEN, group, column
-            at += value
+            position += value
         elif kind in (_LIST, _SET, _MAP, _STRUCT):
             if top == _DEPTH:
                 return _BROKEN, group, column
             top += 1
-            kinds[top], where[top], last[top], left[top] = kind, inner, 0, 0
+            kinds[top], roles[top], last_field[top], remaining[top] = kind, inner_role, 0, 0
             if kind == _MAP:
-                value, at = _number(data, at)
-                if value < 0 or value > size - at:
+                value, position = _number(data, position)
+                if value < 0 or value > size - position:
                     return _BROKEN, group, column
                 if value:
-                    if at >= size:
+                    if position >= size:
                         return _BROKEN, group, column
-                    one[top], other[top], left[top] = data[at] >> 4, data[at] & 15, 2 * value
-                    at += 1
+                    element_kind[top], next_kind[top], remaining[top] = (
+                        data[position] >> 4,
+                        data[position] & 15,
+                        2 * value,
+                    )
+                    position += 1
             elif kind != _STRUCT:
-                if at >= size:
+                if position >= size:
                     return _BROKEN, group, column
-                value, element = int(data[at]) >> 4, data[at] & 15
-                at += 1
+                value, element = int(data[position]) >> 4, data[position] & 15
+                position += 1
                 if value == 15:
-                    value, at = _number(data, at)
-                if value < 0 or value > size - at:  # an element has a byte at least
+                    value, position = _number(data, position)
+                if value < 0 or value > size - position:  # an element has a byte at least
                     return _BROKEN, group, column
-                one[top], other[top], left[top] = element, element, value
-                if inner in (_REPEATED, _DEFINED) and value:
+                element_kind[top], next_kind[top], remaining[top] = element, element, value
+                if inner_role in (_REPEATED, _DEFINED) and value:
                     if element != _I64:
                         return _UNUSUAL, group, column
-                    if value != 1 + (repeated[column] if inner == _REPEATED else defined[column]):
+                    if value != 1 + (repeated[column] if inner_role == _REPEATED else defined[column]):
                         return _LEVELS, group, column
         else:
             return _BROKEN, group, column
-        if at < 0 or at > size:
+        if position < 0 or position > size:
             return _BROKEN, group, column
     return _FINE, group, column

@@ -22,13 +22,13 @@ from .text import naming_bytes
 
 #: Rows whose codes are held at a time on the host.
 _WINDOW_ROWS = 1 << 20
-#: Categories of columns that were asked for, of at most so many values: codes of each run's values, and the dtype.
+#: Categories of columns of at most so many values: codes of each run's values, and the dtype.
 _MOST_KEPT = 1 << 16
-_kept: WeakCache[Node, tuple[list[Any], Any]] = WeakCache()
+_categories_of: WeakCache[Node, tuple[list[Any], Any]] = WeakCache()
 
 
 class _RunValues(NamedTuple):
-    """Rows of which some are alike.
+    """The distinct values of a run of rows.
 
     Attributes
     ----------
@@ -56,8 +56,8 @@ def to_categorical(column: ColumnSource) -> Any:
     LOGGER.debug("to_categorical: codes")
     backend = column._backend
     with backend.current():
-        made = categorical(column)
-        return column._out(backend.interop.series(made, column._name, column._index.shared(backend)))
+        categories = categorical(column)
+        return column._out(backend.interop.series(categories, column._name, column._index.shared(backend)))
 
 
 def categorical(column: ColumnSource) -> Any:
@@ -70,24 +70,24 @@ def categorical(column: ColumnSource) -> Any:
 def coded(column: ColumnSource) -> tuple[Any, Any]:
     """Codes of strings, some of which have a dictionary, any of missing ones, and the dtype of their categories."""
     backend, node = column._backend, column._content.node
-    known = _kept.get(node)
+    known = _categories_of.get(node)
     runs = _runs(column) if known is None or not node.all_coded else []
     if known is None:
         with naming_bytes(column):
-            numbers, dtype = backend.interop.categories(_together(column, runs))
+            numbers, dtype = backend.interop.categories(_values_of_runs(column, runs))
         ends = np.cumsum([0, *(len(run.values) for run in runs)]).tolist()
         known = [numbers[start:stop] for start, stop in pairwise(ends)], dtype
         if len(numbers) <= _MOST_KEPT:
-            _kept.put(node, known)
+            _categories_of.put(node, known)
     tables, dtype = known
     pieces = []
-    for place, (one, table) in enumerate(zip(node.runs, tables, strict=True)):
+    for place, (part, table) in enumerate(zip(node.runs, tables, strict=True)):
         if not table.size:  # nulls alone
-            pieces.append(backend.arrays.full(one.rows, -1, table.dtype))
-        elif isinstance(one, Node):
+            pieces.append(backend.arrays.full(part.rows, -1, table.dtype))
+        elif isinstance(part, Node):
             pieces.append(table[runs[place].codes])
         else:
-            pieces.append(backend.remap(one, table))
+            pieces.append(backend.remap(part, table))
     return pieces[0] if len(pieces) == 1 else backend.arrays.concatenate(pieces), dtype
 
 
@@ -98,8 +98,8 @@ def unique(column: ColumnSource) -> Any:
         return decoded.as_a_whole(column, "unique", lambda series: series.unique())
     LOGGER.debug("unique: codes")
     with column._backend.current():
-        found = _together(column, runs, missing=True).unique()
-    return column._out(found)
+        values = _values_of_runs(column, runs, missing=True).unique()
+    return column._out(values)
 
 
 def distinct_values(column: ColumnSource, *, missing: bool) -> Any:
@@ -111,18 +111,18 @@ def distinct_values(column: ColumnSource, *, missing: bool) -> Any:
         A missing value, where the column has one, is among them.
     """
     with column._backend.current():
-        return _together(column, _runs(column), missing=missing)
+        return _values_of_runs(column, _runs(column), missing=missing)
 
 
 def nunique(column: ColumnSource, dropna: bool = True) -> int:
     """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
     runs = _runs(column)
     if not runs:
-        found: int = decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
-        return found
+        count: int = decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
+        return count
     LOGGER.debug("nunique: codes")
     with column._backend.current():
-        return int(_together(column, runs).nunique()) + (not dropna and column.null_count > 0)
+        return int(_values_of_runs(column, runs).nunique()) + (not dropna and column.null_count > 0)
 
 
 def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: bool, bins: Any, dropna: bool) -> Any:
@@ -137,28 +137,28 @@ def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: b
     backend = column._backend
     array = backend.arrays
     with backend.current():
-        values = _together(column, runs, missing=not dropna)
+        values = _values_of_runs(column, runs, missing=not dropna)
         if len(runs) == 1:
             numbers, count = array.arange(len(runs[0].values)), len(runs[0].values)
         else:  # the same values in several runs
-            numbers, found = backend.interop.factorized(_together(column, runs))
-            count = len(found)
+            numbers, distinct_values_of_runs = backend.interop.factorized(_values_of_runs(column, runs))
+            count = len(distinct_values_of_runs)
         counts = array.zeros(count, np.int64)
-        at = 0
+        first = 0
         for run in runs:
-            own = numbers[at : at + len(run.values)]
-            at += len(run.values)
+            run_numbers = numbers[first : first + len(run.values)]
+            first += len(run.values)
             # Every value of a run is there once, so no two of these are added to the same number.
-            if not own.size:  # nulls alone
+            if not run_numbers.size:  # nulls alone
                 continue
-            made = None if isinstance(run.of, Node) else backend.count(run.of)
-            if made is not None:
-                counts[own] += made
+            run_counts = None if isinstance(run.of, Node) else backend.count(run.of)
+            if run_counts is not None:
+                counts[run_numbers] += run_counts
                 continue
             for _, codes, valid in _codes(column, run):
-                some = codes if valid is None else codes[valid]
-                if some.size:
-                    counts[own] += array.bincount(some, minlength=own.size)
+                valid_codes = codes if valid is None else codes[valid]
+                if valid_codes.size:
+                    counts[run_numbers] += array.bincount(valid_codes, minlength=run_numbers.size)
         # In the order of the values, of which a missing one has its own count.
         if len(runs) > 1:
             values = backend.interop.distinct(values)
@@ -168,27 +168,27 @@ def value_counts(column: ColumnSource, normalize: bool, sort: bool, ascending: b
             numbers[missing] = count
             counts = array.concatenate([counts, array.full(1, column.null_count, np.int64)])[numbers]
         elif len(values) > count:
-            at = int(array.argmax(array.asarray(backend.interop.row_values(values.isna()))))
-            counts = array.concatenate([counts[:at], array.full(1, column.null_count, np.int64), counts[at:]])
+            first = int(array.argmax(array.asarray(backend.interop.row_values(values.isna()))))
+            counts = array.concatenate([counts[:first], array.full(1, column.null_count, np.int64), counts[first:]])
         return column._out(backend.interop.counted(values, counts, **options))
 
 
 def _runs(column: ColumnSource) -> list[_RunValues]:
-    """What a column of strings consists of; none unless some of it has a dictionary."""
+    """Distinct values of each run of a column of strings; an empty list where no run has a dictionary."""
     backend = column._backend
-    found: list[_RunValues] = []
+    runs: list[_RunValues] = []
     first = 0
     with backend.current():
         for run in column._content.node.runs if column._content.node.coded else ():
             if isinstance(run, Node):
                 series = column._unlabelled(first, first + run.rows)
                 codes, values = backend.interop.factorized(series)
-                found.append(_RunValues(first, run, values, codes))
+                runs.append(_RunValues(first, run, values, codes))
             else:
                 (values,) = backend.read([run.values])
-                found.append(_RunValues(first, run, column._series_of(values), None))
+                runs.append(_RunValues(first, run, column._series_of(values), None))
             first += run.rows
-    return found
+    return runs
 
 
 def _codes(column: ColumnSource, run: _RunValues) -> Iterator[tuple[int, Any, Any]]:
@@ -200,26 +200,30 @@ def _codes(column: ColumnSource, run: _RunValues) -> Iterator[tuple[int, Any, An
         return
     step = _WINDOW_ROWS if backend.device == "cpu" else rows
     for start in range(0, rows, step):
-        found = backend.read([run.of.indices], start, min(start + step, rows))[0]
-        valid = backend.as_bits(found).view(np.bool_) if found.null_count else None
-        yield run.first + start, backend.as_array(found).view(f"<u{found.itemsize}"), valid
+        column_codes = backend.read([run.of.indices], start, min(start + step, rows))[0]
+        valid = backend.as_bits(column_codes).view(np.bool_) if column_codes.null_count else None
+        yield run.first + start, backend.as_array(column_codes).view(f"<u{column_codes.itemsize}"), valid
 
 
-def _together(column: ColumnSource, runs: list[_RunValues], *, missing: bool = False) -> Any:
+def _values_of_runs(column: ColumnSource, runs: list[_RunValues], *, missing: bool = False) -> Any:
     """Distinct values of all runs, one after another; with the first missing value where that is."""
     interop = column._backend.interop
-    at = _first_missing(column) if missing and column.null_count else -1
+    missing_row = _first_missing(column) if missing and column.null_count else -1
     pieces = []
     for run in runs:
-        if not run.first <= at < run.first + run.of.rows:
+        if not run.first <= missing_row < run.first + run.of.rows:
             pieces.append(run.values)
             continue
-        before = 0  # values that are there before the missing one
+        count_before = 0  # values that are there before the missing one
         for first, codes, valid in _codes(column, run):
-            some = codes[: max(0, at - first)]
-            some = some if valid is None else some[valid[: some.size]]
-            before = max(before, int(some.max()) + 1 if some.size else 0)
-        pieces += [run.values.iloc[:before], column._unlabelled(at, at + 1), run.values.iloc[before:]]
+            codes_before = codes[: max(0, missing_row - first)]
+            codes_before = codes_before if valid is None else codes_before[valid[: codes_before.size]]
+            count_before = max(count_before, int(codes_before.max()) + 1 if codes_before.size else 0)
+        pieces += [
+            run.values.iloc[:count_before],
+            column._unlabelled(missing_row, missing_row + 1),
+            run.values.iloc[count_before:],
+        ]
     pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
     return pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
 
@@ -227,5 +231,5 @@ def _together(column: ColumnSource, runs: list[_RunValues], *, missing: bool = F
 def _first_missing(column: ColumnSource) -> int:
     """The first row whose value is missing."""
     backend = column._backend
-    found: ColumnBuffers = backend.validity(column._content.node)
-    return int(backend.as_bits(found).argmin())
+    validity: ColumnBuffers = backend.validity(column._content.node)
+    return int(backend.as_bits(validity).argmin())

@@ -86,8 +86,8 @@ class _Values(NamedTuple):
 
 
 def _values(part: DictPart) -> _Values:
-    found = text.read(part.values.segments, edges=part.values.segment_edges)
-    offsets, chars = found.offsets.astype(np.int64), padded_copy(found.chars, kernels.COPIED)
+    strings = text.read(part.values.segments, edges=part.values.segment_edges)
+    offsets, chars = strings.offsets.astype(np.int64), padded_copy(strings.chars, kernels.COPIED)
     sizes = offsets[1:] - offsets[:-1]
     return _Values(offsets[:-1] + address(chars), sizes, chars, int(sizes.max(initial=0)))
 
@@ -108,13 +108,13 @@ def codes_of(part: DictPart, first: int = 0, last: int | None = None) -> npt.NDA
 
 
 def few_of(part: DictPart) -> Few | None:
-    """The values where they are a few short ones: decoded once, and kept with them."""
-    known = part.known
-    if known.few is not None:
-        return known.few
-    if known.few_on_host is None and few.may_be(part.values):
-        known.few_on_host = Few(text.read(part.values.segments))
-    return known.few_on_host
+    """The values where they are a few short ones, decoded once and cached with the part; else None."""
+    cached = part.known
+    if cached.few is not None:
+        return cached.few
+    if cached.few_on_host is None and few.may_be(part.values):
+        cached.few_on_host = Few(text.read(part.values.segments))
+    return cached.few_on_host
 
 
 def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
@@ -138,17 +138,17 @@ def _lengths(codes: npt.NDArray[Any], bits: npt.NDArray[np.uint8], values: _Valu
     """Characters of every `_STEP_ROWS` rows."""
     steps = cut(0, codes.size, _STEP_ROWS)
     work = [partial(kernels.expanded_chars, codes[a:b], bits, a, values.sizes) for a, b in steps]
-    found = run(work, codes.size, 0)
-    if min(found, default=0) < 0:
+    lengths = run(work, codes.size, 0)
+    if min(lengths, default=0) < 0:
         raise damaged()
-    return found
+    return lengths
 
 
 def appear_early(part: DictPart) -> bool:
     """Whether all values are numbered by first appearance, and appear in the first `_CHECKED_ROWS` rows."""
     seen = 0
-    for some in cut(0, min(part.rows, _CHECKED_ROWS), _STEP_ROWS):
-        seen = kernels.first_seen(codes_of(part, *some), bits_of(part, *some), seen)
+    for rows in cut(0, min(part.rows, _CHECKED_ROWS), _STEP_ROWS):
+        seen = kernels.first_seen(codes_of(part, *rows), bits_of(part, *rows), seen)
         if seen < 0 or seen == part.values.rows:
             break
     return seen == part.values.rows
@@ -166,25 +166,25 @@ def count_chars(part: DictPart) -> int:
     sizes = text.row_ends(part.values.segments)
     sizes[1:] -= sizes[:-1].copy()
 
-    def look(window: tuple[int, int]) -> tuple[int, int, int]:
-        return kernels.look(codes_of(part, *window), bits_of(part, *window), sizes)
+    def facts_of(rows: tuple[int, int]) -> tuple[int, int, int]:
+        return kernels.code_facts(codes_of(part, *rows), bits_of(part, *rows), sizes)
 
     windows = cut(0, part.rows, _CHECKED_ROWS)
-    found = map_items(look, windows)
-    largest = max((largest for largest, _, _ in found), default=-1)
+    facts = map_items(facts_of, windows)
+    largest = max((largest for largest, _, _ in facts), default=-1)
     if part.null_count < part.rows and largest >= sizes.size:
         raise ValueError(f"code {largest} of {sizes.size} categories")
     # Codes of a window are of values that were seen, unless one is larger than all before. Few windows have such.
     seen = 0
     news = []
-    for window, (_, last, _) in zip(windows, found, strict=True):
+    for window, (_, last, _) in zip(windows, facts, strict=True):
         if last >= seen:
             news.append((window, seen, last + 1))
             seen = last + 1
 
     def are_in_order(window: tuple[int, int], number: int, end: int) -> bool:
-        for some in cut(*window, _STEP_ROWS):
-            number = kernels.first_seen(codes_of(part, *some), bits_of(part, *some), number)
+        for step in cut(*window, _STEP_ROWS):
+            number = kernels.first_seen(codes_of(part, *step), bits_of(part, *step), number)
             if number < 0 or number == end:  # what follows is of values that were seen
                 break
         return number == end
@@ -193,7 +193,7 @@ def count_chars(part: DictPart) -> int:
         raise ValueError("damaged segment: codes that do not number values by first appearance")
     if seen != sizes.size:
         raise ValueError(f"damaged segment: {sizes.size} values, of which rows have {seen}")
-    return sum(chars for _, _, chars in found)
+    return sum(chars for _, _, chars in facts)
 
 
 def _write(
@@ -258,20 +258,20 @@ class Coded:
         """Write where rows end, and their characters from `position` on; their validity or None, and nulls."""
         end = position
         for a, b in self._windows:
-            held = self._held if len(self._windows) == 1 and self._held is not None else self._codes((a, b))
-            codes, bits, lengths = held
+            decoded = self._held if len(self._windows) == 1 and self._held is not None else self._codes((a, b))
+            codes, bits, lengths = decoded
             end = _expand(codes, bits, self._values, lengths, end, offsets[a - self._first : b - self._first], chars)
         if end != position + self.chars:
             raise damaged()
-        found = bits_of(self._part, self._first, self._first + self.rows)
-        if not found.size:
+        bits_of_rows = bits_of(self._part, self._first, self._first + self.rows)
+        if not bits_of_rows.size:
             return None, 0
-        return found, self.rows - int(np.bitwise_count(found).sum(dtype=np.int64))
+        return bits_of_rows, self.rows - int(np.bitwise_count(bits_of_rows).sum(dtype=np.int64))
 
 
 def take(part: DictPart, rows: Selected, *, scratch_nbytes: int) -> HostStrings:
     """Rows in any order, repeated or not, each of which is there."""
-    indices, own = part.children
+    indices, values = part.children
     (parts,), (edges,) = indices.values, indices.values_edges
     codes = fixed.take(parts, part.itemsize, rows, edges=edges, scratch_nbytes=scratch_nbytes).astype(np.int64)
     count, bits, nulls = codes.size, None, 0
@@ -285,17 +285,17 @@ def take(part: DictPart, rows: Selected, *, scratch_nbytes: int) -> HostStrings:
         codes[valid == 0] = 0
     if nulls == count:
         return HostStrings(count, _NONE, np.zeros(count + 1, np.int32), bits, 0, nulls)
-    if int(codes.max()) >= own.rows:
+    if int(codes.max()) >= values.rows:
         raise damaged()
-    if 4 * count < own.rows:
+    if 4 * count < values.rows:
         rows, codes = np.unique(codes, return_inverse=True)
-        strings = text.take(own.segments, rows, edges=own.segment_edges)
+        strings = text.take(values.segments, rows, edges=values.segment_edges)
     else:
-        strings = text.read(own.segments, edges=own.segment_edges)
+        strings = text.read(values.segments, edges=values.segment_edges)
     if not nulls:
         return text.gather(strings, codes)
     # One more value, of no characters, for the null rows.
     offsets = np.append(strings.offsets, strings.offsets[-1:])
     codes[valid == 0] = strings.rows
-    made = text.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
-    return HostStrings(made.rows, made.chars, made.offsets, bits, 0, nulls)
+    gathered = text.gather(HostStrings(strings.rows + 1, strings.chars, offsets), codes)
+    return HostStrings(gathered.rows, gathered.chars, gathered.offsets, bits, 0, nulls)

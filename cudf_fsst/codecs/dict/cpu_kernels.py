@@ -34,26 +34,26 @@ def _word(at: int, size: int, end: int) -> Any:
 
 
 @njit(inline="always")
-def _mixed(found: Any, word: Any) -> Any:
-    found = (found ^ word) * _SECOND
-    return found ^ found >> _HALF
+def _mixed(hashed: Any, word: Any) -> Any:
+    hashed = (hashed ^ word) * _SECOND
+    return hashed ^ hashed >> _HALF
 
 
 @njit(inline="always")
-def _mix_bytes(found: Any, at: int, size: int, end: int) -> Any:
+def _mix_bytes(hashed: Any, at: int, size: int, end: int) -> Any:
     while size > 8:
-        found = _mixed(found, load64(at))
+        hashed = _mixed(hashed, load64(at))
         at += 8
         size -= 8
     if size:
-        found = _mixed(found, _word(at, size, end))
-    return found
+        hashed = _mixed(hashed, _word(at, size, end))
+    return hashed
 
 
 @njit(inline="always")
-def _finished(found: Any) -> Any:
-    found = (found ^ found >> _LESS) * _FIRST
-    return found ^ found >> _HALF
+def _finished(hashed: Any) -> Any:
+    hashed = (hashed ^ hashed >> _LESS) * _FIRST
+    return hashed ^ hashed >> _HALF
 
 
 @njit(inline="always")
@@ -68,10 +68,10 @@ def _ends(at: int, size: int, end: int) -> Any:
 
 @njit(inline="always")
 def _hash(at: int, size: int, first: Any, last: Any) -> Any:
-    found = _mixed(_mixed(np.uint64(size) * _FIRST, first), last)
+    hashed = _mixed(_mixed(np.uint64(size) * _FIRST, first), last)
     for i in range(8, size - 8, 8):  # what is between them
-        found = _mixed(found, load64(at + i))
-    return found * _FIRST  # the highest bits of which are the slot
+        hashed = _mixed(hashed, load64(at + i))
+    return hashed * _FIRST  # the highest bits of which are the slot
 
 
 @njit(inline="always")
@@ -81,10 +81,10 @@ def _shift(table: Any) -> Any:
 
 
 @njit()
-def _same_between(one: int, other: int, size: int) -> bool:
+def _same_between(left: int, right: int, size: int) -> bool:
     """Whether two values of more than 16 bytes, whose ends are the same, are the same between these."""
     at = 8
-    while at < size - 8 and load64(one + at) == load64(other + at):
+    while at < size - 8 and load64(left + at) == load64(right + at):
         at += 8
     return at >= size - 8
 
@@ -103,7 +103,7 @@ def sample(
 
     `table` has zeros, at least twice as many as there are rows in the sample, and a power of two.
     """
-    rows, found, zero = 0, 0, 0
+    rows, distinct, zero = 0, 0, 0
     mask = table.size - 1
     for first in starts:
         for row in range(first, first + run):
@@ -125,9 +125,9 @@ def sample(
             slot = np.int64(mixed & np.uint64(mask))
             while table[slot] != np.uint64(0) and table[slot] != mixed:
                 slot = (slot + 1) & mask
-            found += table[slot] == np.uint64(0)
+            distinct += table[slot] == np.uint64(0)
             table[slot] = mixed
-    return rows, found + zero
+    return rows, distinct + zero
 
 
 @njit(inline="always")
@@ -301,9 +301,9 @@ def look_up_codes(codes: Any, answers: Any, out: Any) -> bool:
     bad, count = False, answers.size
     for i in range(codes.size):
         code = np.int64(codes[i])
-        known = code < count
-        bad |= not known
-        out[i] = answers[code if known else 0]
+        in_range = code < count
+        bad |= not in_range
+        out[i] = answers[code if in_range else 0]
     return not bad
 
 
@@ -321,8 +321,8 @@ def first_seen(codes: Any, validity: Any, seen: int) -> Any:
 
 
 @njit()
-def look(codes: Any, validity: Any, sizes: Any) -> Any:
-    """The largest code, that of rows that are not null (-1 without any), and the bytes of their strings.
+def code_facts(codes: Any, validity: Any, sizes: Any) -> Any:
+    """Of some rows the largest code, the largest code of valid rows (-1: all are null), and the bytes of their strings.
 
     A code that has none of the `sizes` counts as no bytes.
     """
@@ -353,16 +353,16 @@ def expanded_chars(codes: Any, validity: Any, first: int, sizes: Any) -> Any:
     if validity.size == 0:
         for i in range(codes.size):
             code = np.int64(codes[i])
-            known = code < count
-            bad |= not known
-            total += sizes[code if known else 0]
+            in_range = code < count
+            bad |= not in_range
+            total += sizes[code if in_range else 0]
     else:
         for i in range(codes.size):
             if _valid(validity, first, i):
                 code = np.int64(codes[i])
-                known = code < count
-                bad |= not known
-                total += sizes[code if known else 0]
+                in_range = code < count
+                bad |= not in_range
+                total += sizes[code if in_range else 0]
     return np.int64(-1) if bad else total
 
 

@@ -59,8 +59,8 @@ class ValueTable:
         """
         out = np.empty(last - first, np.uint32)
         while True:
-            at = self.table, self.facts, self.rows, self.count, most, out
-            first, self.count = kernels.insert(*self.of, rows, first, last, *at)
+            state = self.table, self.facts, self.rows, self.count, most, out
+            first, self.count = kernels.insert(*self.of, rows, first, last, *state)
             if first == last:
                 return out
             if self.count >= most:
@@ -76,7 +76,7 @@ class ValueTable:
 
 
 class _Chunk(NamedTuple):
-    """Rows that were looked at by themselves.
+    """Rows whose values were numbered by themselves, in a thread.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class _Chunk(NamedTuple):
     firsts : ndarray of int64
         The row where each of their values is first.
     codes : ndarray or None
-        Numbers of their values among these, where there is room to keep them.
+        Of each row the number of its value among these; None: the memory rule has no place for them.
     """
 
     first: int
@@ -109,27 +109,33 @@ class Distinct:
         self._table = ValueTable(strings)
         self._chunks: list[tuple[_Chunk, Codes]] = []  # with the numbers of their values among all
         rows, chars = strings.rows, int(strings.offsets[-1] - strings.offsets[0])
-        self._room = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
+        self._code_nbytes = max(_HELD_NBYTES, (chars + 4 * rows) // 16) // rows  # bytes of a code
         threads = num_threads()
         chunks = cut(0, rows, _CHUNK_ROWS)
         #: Whether there are at most so many.
         self.complete = False
         for i in range(0, len(chunks), threads):
-            work = [partial(self._look, strings, *chunk, most) for chunk in chunks[i : i + threads]]
-            for found in run(work, rows, 0):
-                numbers = None if found is None else self._table.insert(0, found.firsts.size, most, found.firsts)
-                if found is None or numbers is None:
+            work = [partial(self._number_chunk, strings, *chunk, most) for chunk in chunks[i : i + threads]]
+            for chunk_values in run(work, rows, 0):
+                numbers = (
+                    None
+                    if chunk_values is None
+                    else self._table.insert(0, chunk_values.firsts.size, most, chunk_values.firsts)
+                )
+                if chunk_values is None or numbers is None:
                     return
-                self._chunks.append((found, numbers))
+                self._chunks.append((chunk_values, numbers))
         self.complete = True
 
-    def _look(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
-        own = ValueTable(strings)
-        codes = own.insert(first, last, most)
+    def _number_chunk(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
+        table = ValueTable(strings)
+        codes = table.insert(first, last, most)
         if codes is None:
             return None
-        itemsize = plan.itemsize(own.count)
-        return _Chunk(first, last, own.firsts, codes.astype(f"<u{itemsize}") if itemsize <= self._room else None)
+        itemsize = plan.itemsize(table.count)
+        return _Chunk(
+            first, last, table.firsts, codes.astype(f"<u{itemsize}") if itemsize <= self._code_nbytes else None
+        )
 
     @property
     def firsts(self) -> npt.NDArray[np.int64]:
@@ -169,12 +175,12 @@ class Distinct:
 
 def sampled(strings: HostStrings | DictionaryRows) -> tuple[int, int]:
     """Rows of the sample of a scope that are not null, and how many different hashes they have."""
-    starts, run = plan.sample_runs(strings.rows)
+    starts, run_rows = plan.sample_runs(strings.rows)
     if isinstance(strings, DictionaryRows):
-        strings = strings.strings((starts[:, None] + np.arange(run)).ravel())
-        starts, run = np.zeros(1, np.int64), strings.rows
+        strings = strings.strings((starts[:, None] + np.arange(run_rows)).ravel())
+        starts, run_rows = np.zeros(1, np.int64), strings.rows
     table = np.zeros(2 * plan.SAMPLE_RUNS * plan.RUN_ROWS, np.uint64)
-    rows, distinct = kernels.sample(*ValueTable(strings).of, starts, run, table)
+    rows, distinct = kernels.sample(*ValueTable(strings).of, starts, run_rows, table)
     return rows, distinct
 
 

@@ -20,8 +20,8 @@ from ..text import search
 
 #: How many values, and bytes of the longest.
 MOST, SHORT = 256, 64
-#: Questions whose answers are kept.
-_KEPT = 8
+#: Questions whose answers are cached.
+_CACHED = 8
 
 
 def may_be(values: Node) -> bool:
@@ -56,14 +56,14 @@ class Few:
         """The answer for each value, of `search.answer_dtype`; or what an automaton says of it, a byte."""
         if isinstance(question, RowAutomaton):
             return np.array([question.verdict(row) for row in self.rows], np.uint8)
-        found = self._answers.get(question)
-        if found is None:
-            found = np.array([search.answer(question, row) for row in self.rows], search.answer_dtype(question))
+        answered = self._answers.get(question)
+        if answered is None:
+            answered = np.array([search.answer(question, row) for row in self.rows], search.answer_dtype(question))
             if search.is_small(question):
-                if len(self._answers) >= _KEPT:
+                if len(self._answers) >= _CACHED:
                     self._answers.clear()
-                self._answers[question] = found
-        return found
+                self._answers[question] = answered
+        return answered
 
 
 def image_of(rows: Sequence[bytes]) -> npt.NDArray[np.uint8]:

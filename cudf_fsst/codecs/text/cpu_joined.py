@@ -24,30 +24,30 @@ class Unwritten(Protocol):
 
 
 class DecodedRows:
-    """Rows that are there: `Unwritten`."""
+    """Rows that are decoded already, as `Unwritten`."""
 
-    def __init__(self, found: HostStrings) -> None:
-        self._found, self.rows, self.chars = found, found.rows, found.chars.size
+    def __init__(self, strings: HostStrings) -> None:
+        self._strings, self.rows, self.chars = strings, strings.rows, strings.chars.size
 
     def write(self, position: int, offsets: npt.NDArray[Any], chars: npt.NDArray[np.uint8]) -> tuple[Any, int]:
-        found = self._found
-        np.add(found.offsets[1:], position, out=offsets, dtype=offsets.dtype, casting="same_kind")
-        chars[position : position + self.chars] = found.chars
-        return found.validity, found.null_count
+        strings = self._strings
+        np.add(strings.offsets[1:], position, out=offsets, dtype=offsets.dtype, casting="same_kind")
+        chars[position : position + self.chars] = strings.chars
+        return strings.validity, strings.null_count
 
 
-def joined(found: Sequence[Unwritten]) -> HostStrings:
+def joined(pieces: Sequence[Unwritten]) -> HostStrings:
     """Strings one after another."""
-    total, rows = sum(one.chars for one in found), sum(one.rows for one in found)
+    total, rows = sum(piece.chars for piece in pieces), sum(piece.rows for piece in pieces)
     chars, offsets = np.empty(total, np.uint8), np.zeros(rows + 1, offset_dtype(total))
     bitmap = np.zeros(-(-rows // 8), np.uint8)
     row = position = nulls = 0
-    for one in found:
-        bits, count = one.write(position, offsets[row + 1 : row + 1 + one.rows], chars)
-        put_valid(bitmap, row, one.rows, bits)
+    for piece in pieces:
+        bits, count = piece.write(position, offsets[row + 1 : row + 1 + piece.rows], chars)
+        put_valid(bitmap, row, piece.rows, bits)
         nulls += count
-        row += one.rows
-        position += one.chars
+        row += piece.rows
+        position += piece.chars
     return HostStrings(rows, chars, offsets, bitmap if nulls else None, 0, nulls)
 
 
