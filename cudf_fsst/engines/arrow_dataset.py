@@ -68,7 +68,7 @@ class Dataset(arrow.FileSystemDataset):
             known = arrow_filter.columns_of(tree)
             asked = self._table.select([name for name in self._table.names if name in known]).on_host()
             nodes = [content.node for content in asked.contents]
-            mask = asked.mask(arrow_filter.parts(tree, asked.names, nodes))
+            mask = asked.mask(arrow_filter.predicates(tree, asked.names, nodes))
         some = self._table.select(read).on_host()
         pieces = list(cuts(some, range(rows), mask))
         scanned = arrow.FileSystemDataset(*_files(some, pieces, _schema(self._table)))

@@ -1,4 +1,4 @@
-"""What Arrow's datasets are filtered by, as parts that the codes can answer.
+"""What Arrow's datasets are filtered by, as predicates that the codes can answer.
 
 Arrow writes an expression down as a record batch: the calls in its schema's metadata, one after another, the constants
 and options of calls as columns. That is no stable format: what is not as it is known here is left to Arrow.
@@ -16,7 +16,19 @@ import pyarrow as pa
 
 from ..codecs.node import Node
 from ..codecs.text.search import ByteCount, Length, Like
-from .parts import EXACT, MIRRORED, NANOSECONDS, ROUNDED, Both, IsNull, Not, Part, PartsReader, Text, limits_of
+from .predicates import (
+    EXACT,
+    MIRRORED,
+    NANOSECONDS,
+    ROUNDED,
+    IsNull,
+    Junction,
+    Not,
+    Predicate,
+    PredicateReader,
+    TextPredicate,
+    limits_of,
+)
 
 _SIGNS = {"equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _DAY = 86_400 * 10**9
@@ -66,8 +78,8 @@ def tree_of(expression: Any) -> Tree | None:
         with pa.ipc.open_file(buffer) as file:
             (constants,) = (file.get_batch(i) for i in range(file.num_record_batches))
         items = iter(_metadata(constants.schema))
-        found = _read(*next(items), items, constants)
-        return found if next(items, None) is None else None
+        tree = _read(*next(items), items, constants)
+        return tree if next(items, None) is None else None
     except (pa.ArrowException, ValueError, TypeError, KeyError, StopIteration, RuntimeError):
         return None
 
@@ -79,8 +91,8 @@ def columns_of(tree: Tree) -> set[str]:
     return set().union(*map(columns_of, tree.inputs)) if isinstance(tree, Call) else set()
 
 
-def parts(tree: Tree, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Part | None]]:
-    """The parts of a conjunction, each with its text; None: nothing that is known.
+def predicates(tree: Tree, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Predicate | None]]:
+    """The predicates of a conjunction, each with its text; None: nothing that is known.
 
     Parameters
     ----------
@@ -89,13 +101,13 @@ def parts(tree: Tree, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple
         Of the columns.
     """
     reader = _Reader(names, nodes)
-    return [(str(one), reader.part(one)) for one in _conjunction(tree)]
+    return [(str(conjunct), reader.predicate(conjunct)) for conjunct in _conjunction(tree)]
 
 
 def _conjunction(tree: Tree) -> Iterator[Tree]:
     if isinstance(tree, Call) and tree.name in ("and_kleene", "and"):
-        for one in tree.inputs:
-            yield from _conjunction(one)
+        for conjunct in tree.inputs:
+            yield from _conjunction(conjunct)
     else:
         yield tree
 
@@ -111,22 +123,22 @@ def _metadata(schema: Any) -> list[tuple[str, str]]:
     capsule = schema.__arrow_c_schema__()
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    at = _Schema.from_address(get(capsule, b"arrow_schema")).metadata
+    address = _Schema.from_address(get(capsule, b"arrow_schema")).metadata
 
     def number() -> int:
-        nonlocal at
-        found = ctypes.c_int32.from_address(at).value
-        at += 4
-        return found
+        nonlocal address
+        value = ctypes.c_int32.from_address(address).value
+        address += 4
+        return value
 
     def text() -> str:
-        nonlocal at
+        nonlocal address
         size = number()
-        found = ctypes.string_at(at, size).decode()
-        at += size
-        return found
+        value = ctypes.string_at(address, size).decode()
+        address += size
+        return value
 
-    return [(text(), text()) for _ in range(number())] if at else []
+    return [(text(), text()) for _ in range(number())] if address else []
 
 
 def _read(key: str, value: str, items: Iterator[tuple[str, str]], constants: Any) -> Tree:
@@ -153,11 +165,11 @@ def _read(key: str, value: str, items: Iterator[tuple[str, str]], constants: Any
     raise ValueError(value)
 
 
-class _Reader(PartsReader):
-    """Make parts of trees."""
+class _Reader(PredicateReader):
+    """Reads predicates out of trees."""
 
-    def part(self, tree: Tree) -> Part | None:
-        """What a tree asks; None: it is not known."""
+    def predicate(self, tree: Tree) -> Predicate | None:
+        """The predicate that a tree states; None: it is not known."""
         place = self._place(tree)
         if place is not None:
             return self._is_true(place)
@@ -165,14 +177,14 @@ class _Reader(PartsReader):
             return None
         match tree.name, tree.inputs:
             case ("and_kleene" | "or_kleene" | "and" | "or", (left, right)):
-                return Both((self.part(left), self.part(right)), tree.name.startswith("or"))
+                return Junction((self.predicate(left), self.predicate(right)), tree.name.startswith("or"))
             case ("invert", (inner,)):
-                part = self.part(inner)
-                return None if part is None else Not(part)
+                predicate = self.predicate(inner)
+                return None if predicate is None else Not(predicate)
             case ("is_valid" | "is_null", (inner,)):
                 return self._is_null(inner, tree)
             case ("if_else", (Call("is_valid", (Field(),)), inner, Constant(value=pa.BooleanScalar(is_valid=False)))):
-                return self.part(inner)  # as DuckDB says it: what is null may be false here, not true
+                return self.predicate(inner)  # as DuckDB says it: what is null may be false here, not true
             case (name, (left, right)) if name in _SIGNS:
                 return self._compared(left, _SIGNS[name], right)
             case ("is_in", (inner,)):
@@ -189,7 +201,7 @@ class _Reader(PartsReader):
         place = self._place(tree)
         return place if self._is_text(place) else None
 
-    def _is_null(self, inner: Tree, tree: Call) -> Part | None:
+    def _is_null(self, inner: Tree, tree: Call) -> Predicate | None:
         place = self._place(inner)
         if place is None:
             return None
@@ -198,7 +210,7 @@ class _Reader(PartsReader):
         nan = tree.options.get("nan_is_null")
         return None if nan is None or (nan.as_py() and limits_of(self._nodes[place]) is None) else IsNull(place)
 
-    def _compared(self, left: Tree, sign: str, right: Tree) -> Part | None:
+    def _compared(self, left: Tree, sign: str, right: Tree) -> Predicate | None:
         if isinstance(left, Constant):
             left, sign, right = right, MIRRORED[sign], left
         if not isinstance(right, Constant) or not right.value.is_valid:
@@ -211,34 +223,34 @@ class _Reader(PartsReader):
             return None
         if self._is_text(place):
             return self._equal_text(place, sign, value.as_py()) if self._is_string(value.type) else None
-        found = _number(self._nodes[place], value)
-        return None if found is None else self._comparing(place, sign, *found)
+        number = _number(self._nodes[place], value)
+        return None if number is None else self._comparing(place, sign, *number)
 
-    def _length(self, call: Call, sign: str, value: Any) -> Part | None:
+    def _length(self, call: Call, sign: str, value: Any) -> Predicate | None:
         place = self._text_place(call.inputs[0])
         if place is None or not pa.types.is_integer(value.type):
             return None
         return self._with_length(place, Length() if call.name == "utf8_length" else ByteCount(), sign, value.as_py())
 
-    def _is_in(self, inner: Tree, options: Mapping[str, Any]) -> Part | None:
+    def _is_in(self, inner: Tree, options: Mapping[str, Any]) -> Predicate | None:
         place, values, nulls = self._place(inner), options.get("value_set"), options.get("null_matching_behavior")
         if place is None or values is None or nulls is None or nulls.as_py() not in (_MATCH, _SKIP):
             return None
-        some = values.values
-        if some is None or some.null_count or not len(some):
+        members = values.values
+        if members is None or members.null_count or not len(members):
             return None
         if not self._is_text(place):
-            part = self._number_in(place, some)
+            predicate = self._number_in(place, members)
         else:
-            part = self._one_of_texts(place, some.to_pylist()) if self._is_string(some.type) else None
-        return None if part is None else Both((part, Not(IsNull(place))))  # of null rows it is false
+            predicate = self._one_of_texts(place, members.to_pylist()) if self._is_string(members.type) else None
+        return None if predicate is None else Junction((predicate, Not(IsNull(place))))  # of null rows it is false
 
-    def _number_in(self, place: int, some: Any) -> Part | None:
-        numbers = [_number(self._nodes[place], value) for value in some]
-        known = [one for one in numbers if one is not None]
+    def _number_in(self, place: int, members: Any) -> Predicate | None:
+        numbers = [_number(self._nodes[place], value) for value in members]
+        known = [number for number in numbers if number is not None]
         return self._one_of(place, known) if len(known) == len(numbers) else None
 
-    def _like(self, inner: Tree, tree: Call) -> Part | None:
+    def _like(self, inner: Tree, tree: Call) -> Predicate | None:
         place, pattern = self._text_place(inner), tree.options.get("pattern")
         ignore = tree.options.get("ignore_case")
         text = None if pattern is None else pattern.as_py()
@@ -247,45 +259,45 @@ class _Reader(PartsReader):
         encoded = text if isinstance(text, bytes) else text.encode()
         before = () if tree.name == "starts_with" else (b"",)
         after = () if tree.name == "ends_with" else (b"",)
-        return Text(place, (Like((*before, encoded, *after)),))
+        return TextPredicate(place, (Like((*before, encoded, *after)),))
 
 
 def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
     """A constant in the unit of the integers that a column stores, and by how much Arrow may round it or them."""
-    kind, given, types, exact = node.type, value.type, pa.types, Fraction(0)
+    kind, value_type, types, exact = node.type, value.type, pa.types, Fraction(0)
     if limits_of(node) is None or not value.is_valid:
         return None
-    if types.is_temporal(kind) or types.is_temporal(given):
-        found = _time(kind, given, value)
-        return None if found is None else (found, exact)
+    if types.is_temporal(kind) or types.is_temporal(value_type):
+        time = _time(kind, value_type, value)
+        return None if time is None else (time, exact)
     plain = value.as_py()
     if types.is_boolean(kind):
-        return (Fraction(plain), exact) if types.is_boolean(given) else None
-    if not (types.is_integer(given) or types.is_float64(given) or types.is_decimal(given)):
+        return (Fraction(plain), exact) if types.is_boolean(value_type) else None
+    if not (types.is_integer(value_type) or types.is_float64(value_type) or types.is_decimal(value_type)):
         return None
-    if types.is_float64(given) and (plain != plain or abs(plain) == float("inf")):
+    if types.is_float64(value_type) and (plain != plain or abs(plain) == float("inf")):
         return None
-    if types.is_integer(kind) and not types.is_decimal(given) and abs(plain) < EXACT:
+    if types.is_integer(kind) and not types.is_decimal(value_type) and abs(plain) < EXACT:
         return Fraction(plain), exact
     if types.is_decimal(kind) and kind.scale >= 0:
         number = Fraction(plain) * 10**kind.scale
-        return number, abs(number) * ROUNDED if types.is_float64(given) else exact
+        return number, abs(number) * ROUNDED if types.is_float64(value_type) else exact
     return None
 
 
-def _time(kind: Any, given: Any, value: Any) -> Fraction | None:
+def _time(kind: Any, value_type: Any, value: Any) -> Fraction | None:
     """A date, a time or a duration in the unit of a column."""
     types = pa.types
     units = []
-    for one in (kind, given):
-        if types.is_date32(one):
+    for side in (kind, value_type):
+        if types.is_date32(side):
             units.append(_DAY)
-        elif types.is_timestamp(one) or types.is_duration(one):
-            units.append(NANOSECONDS[one.unit])
+        elif types.is_timestamp(side) or types.is_duration(side):
+            units.append(NANOSECONDS[side.unit])
         else:
             return None
-    zones = [getattr(one, "tz", None) for one in (kind, given)]
-    if types.is_duration(kind) != types.is_duration(given) or zones[0] != zones[1]:
+    zones = [getattr(side, "tz", None) for side in (kind, value_type)]
+    if types.is_duration(kind) != types.is_duration(value_type) or zones[0] != zones[1]:
         return None
-    found = Fraction(value.value * units[1], units[0])
-    return found if abs(found) < 2**63 else None
+    time = Fraction(value.value * units[1], units[0])
+    return time if abs(time) < 2**63 else None

@@ -1,4 +1,4 @@
-"""What Polars filters by, as parts that the codes can answer.
+"""What Polars filters by, as predicates that the codes can answer.
 
 Polars writes an expression down as JSON. That is no stable format: what is not as it is known here is left to Polars.
 Constants are evaluated by Polars itself.
@@ -18,15 +18,27 @@ import pyarrow as pa
 from ..codecs.node import Node
 from ..codecs.text.search import ByteCount, Length, Like
 from ..query.asked import literal
-from .parts import EXACT, MIRRORED, NANOSECONDS, ROUNDED, Both, IsNull, Not, Part, PartsReader, Text, limits_of
+from .predicates import (
+    EXACT,
+    MIRRORED,
+    NANOSECONDS,
+    ROUNDED,
+    IsNull,
+    Junction,
+    Not,
+    Predicate,
+    PredicateReader,
+    TextPredicate,
+    limits_of,
+)
 
 _SIGNS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _CLOSED = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 _NONE = Fraction(0)
 
 
-def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Part | None]]:
-    """The parts of a conjunction, each with its text; None: nothing that is known.
+def predicates(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[tuple[str, Predicate | None]]:
+    """The predicates of a conjunction, each with its text; None: nothing that is known.
 
     Parameters
     ----------
@@ -41,7 +53,7 @@ def parts(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> list[
     except Exception:  # expressions of Python functions, which Polars cannot write down
         return [(str(expression), None)]
     reader = _FilterReader(names, nodes)
-    return [(_text(one), reader.part(one)) for one in _conjunction(tree)]
+    return [(_text(conjunct), reader.predicate(conjunct)) for conjunct in _conjunction(tree)]
 
 
 def _conjunction(tree: Any) -> Iterator[Any]:
@@ -97,30 +109,30 @@ def _is_of_a_row(tree: Any) -> bool:
             return _is_of_a_row(left) and _is_of_a_row(right)
         case {"Cast": {"expr": inner}} | {"Alias": [inner, _]}:
             return _is_of_a_row(inner)
-        case {"Ternary": {"predicate": one, "truthy": other, "falsy": third}}:
-            return all(map(_is_of_a_row, (one, other, third)))
-        case {"Function": {"input": list(inputs), "function": {"Boolean": str() | dict() as asked}}}:
-            name = asked if isinstance(asked, str) else next(iter(asked), "")
-            known = name in _OF_A_ROW and (name != "IsIn" or "Literal" in inputs[1])
-            return known and all(map(_is_of_a_row, inputs))
-        case {"Function": {"input": list(inputs), "function": {"StringExpr": str() | dict() as asked}}}:
-            return "ConcatVertical" not in asked and all(map(_is_of_a_row, inputs))
+        case {"Ternary": {"predicate": condition, "truthy": then, "falsy": otherwise}}:
+            return all(map(_is_of_a_row, (condition, then, otherwise)))
+        case {"Function": {"input": list(inputs), "function": {"Boolean": str() | dict() as function}}}:
+            name = function if isinstance(function, str) else next(iter(function), "")
+            is_known = name in _OF_A_ROW and (name != "IsIn" or "Literal" in inputs[1])
+            return is_known and all(map(_is_of_a_row, inputs))
+        case {"Function": {"input": list(inputs), "function": {"StringExpr": str() | dict() as function}}}:
+            return "ConcatVertical" not in function and all(map(_is_of_a_row, inputs))
     return False
 
 
-class _FilterReader(PartsReader):
-    """Make parts of JSON."""
+class _FilterReader(PredicateReader):
+    """Reads predicates out of JSON."""
 
-    def part(self, tree: Any) -> Part | None:
-        """What a tree asks; None: it is not known."""
+    def predicate(self, tree: Any) -> Predicate | None:
+        """The predicate that a tree states; None: it is not known."""
         match tree:
             case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
-                return Both((self.part(left), self.part(right)), op == "Or")
+                return Junction((self.predicate(left), self.predicate(right)), op == "Or")
             case {"BinaryExpr": {"left": left, "op": str(op), "right": right}} if op in _SIGNS:
                 return self._compared(left, _SIGNS[op], right)
             case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
-                part = self.part(inner)
-                return None if part is None else Not(part)
+                predicate = self.predicate(inner)
+                return None if predicate is None else Not(predicate)
             case {"Function": {"input": [inner], "function": {"Boolean": "IsNull" | "IsNotNull" as name}}}:
                 place = self._place(inner)
                 if place is None:
@@ -132,11 +144,11 @@ class _FilterReader(PartsReader):
                 signs = _CLOSED.get(closed)
                 if signs is None:
                     return None
-                return Both((self._compared(inner, signs[0], low), self._compared(inner, signs[1], high)))
+                return Junction((self._compared(inner, signs[0], low), self._compared(inner, signs[1], high)))
             case {"Function": {"input": [inner, values], "function": {"Boolean": {"IsIn": {"nulls_equal": False}}}}}:
                 return self._is_in(inner, values)
-            case {"Function": {"input": [inner, pattern], "function": {"StringExpr": asked}}}:
-                return self._string(inner, asked, pattern)
+            case {"Function": {"input": [inner, pattern], "function": {"StringExpr": function}}}:
+                return self._string(inner, function, pattern)
             # What Polars makes of a comparison that a type's range decides.
             case {
                 "Ternary": {
@@ -148,8 +160,8 @@ class _FilterReader(PartsReader):
                 place = self._place(inner)
                 if place is None:
                     return None
-                there = Not(IsNull(place))
-                return there if answer else Both((there, IsNull(place)))
+                valid = Not(IsNull(place))
+                return valid if answer else Junction((valid, IsNull(place)))
             case {"Column": _}:
                 return self._is_true(self._place(tree))
         return None
@@ -170,7 +182,7 @@ class _FilterReader(PartsReader):
                 return place if known else None
         return self._place(tree)
 
-    def _compared(self, left: Any, sign: str, right: Any) -> Part | None:
+    def _compared(self, left: Any, sign: str, right: Any) -> Predicate | None:
         if _is_constant(left):
             left, sign, right = right, MIRRORED[sign], left
         value = _constant(right)
@@ -187,40 +199,40 @@ class _FilterReader(PartsReader):
             return None
         if self._is_text(place):
             return self._equal_text(place, sign, value[0]) if _is_texts(value) else None
-        found = _number(self._nodes[place], value)
-        if found is None:
+        number = _number(self._nodes[place], value)
+        if number is None:
             return None
-        return self._comparing(place, sign, *found)
+        return self._comparing(place, sign, *number)
 
-    def _is_in(self, inner: Any, values: Any) -> Part | None:
-        found = _constant(values)
-        if found is None or len(found) != 1 or found.null_count() or not found.dtype.is_nested():
+    def _is_in(self, inner: Any, values: Any) -> Predicate | None:
+        constant = _constant(values)
+        if constant is None or len(constant) != 1 or constant.null_count() or not constant.dtype.is_nested():
             return None
-        some = found[0].drop_nulls()
-        place = self._cast_place(inner, some.dtype)
+        members = constant[0].drop_nulls()
+        place = self._cast_place(inner, members.dtype)
         if place is None:
             return None
         if self._is_text(place):
-            return self._one_of_texts(place, some.to_list()) if _is_texts(some) else None
-        numbers = [_number(self._nodes[place], some[i : i + 1]) for i in range(len(some))]
+            return self._one_of_texts(place, members.to_list()) if _is_texts(members) else None
+        numbers = [_number(self._nodes[place], members[i : i + 1]) for i in range(len(members))]
         if not numbers or None in numbers:
             return None
-        return self._one_of(place, [one for one in numbers if one is not None])
+        return self._one_of(place, [number for number in numbers if number is not None])
 
-    def _string(self, inner: Any, asked: Any, pattern: Any) -> Part | None:
+    def _string(self, inner: Any, function: Any, pattern: Any) -> Predicate | None:
         place, value = self._place(inner), _constant(pattern)
         if place is None or not self._is_text(place) or value is None or len(value) != 1 or not _is_texts(value):
             return None
         text = value[0]
         if not text:
             return None
-        match asked:
+        match function:
             case "StartsWith":
-                return Text(place, (Like((text.encode(), b"")),))
+                return TextPredicate(place, (Like((text.encode(), b"")),))
             case "EndsWith":
-                return Text(place, (Like((b"", text.encode())),))
+                return TextPredicate(place, (Like((b"", text.encode())),))
             case {"Contains": {"literal": True}}:
-                return Text(place, (Like((b"", text.encode(), b"")),))
+                return TextPredicate(place, (Like((b"", text.encode(), b"")),))
             case {"Contains": {"literal": False}}:
                 return _expression_of(place, text)
         return None
@@ -281,17 +293,17 @@ def _is_texts(values: Any) -> bool:
     return bool(values.dtype == pl.String and not values.null_count())
 
 
-def _expression_of(place: int, text: str) -> Part | None:
+def _expression_of(place: int, text: str) -> Predicate | None:
     """A regular expression of literals with ``.*`` between them; ``^`` and ``$`` are the ends of the string."""
     begins, ends = text.startswith("^"), text.endswith("$")
-    inner = [literal(one) for one in text[begins : len(text) - ends].split(".*")]
-    found = [one for one in inner if one is not None]
-    if len(found) < len(inner):
+    inner = [literal(piece) for piece in text[begins : len(text) - ends].split(".*")]
+    literals = [piece for piece in inner if piece is not None]
+    if len(literals) < len(inner):
         return None
-    if len(found) == 1 and begins and ends:
-        return Text(place, (Like((found[0],)),))
-    part = Text(place, (Like((*([] if begins else [b""]), *found, *([] if ends else [b""]))),))
-    return part if len(found) == 1 else Both((part, None))  # a dot is no end of a line
+    if len(literals) == 1 and begins and ends:
+        return TextPredicate(place, (Like((literals[0],)),))
+    predicate = TextPredicate(place, (Like((*([] if begins else [b""]), *literals, *([] if ends else [b""]))),))
+    return predicate if len(literals) == 1 else Junction((predicate, None))  # a dot is no end of a line
 
 
 def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
@@ -300,8 +312,8 @@ def _number(node: Node, value: Any) -> tuple[Fraction, Fraction] | None:
         return None
     kind, dtype, types = node.type, value.dtype, pa.types
     if dtype.is_temporal():
-        found = _time(kind, dtype, value.to_physical()[0])
-        return None if found is None else (found, _NONE if _unit(kind) == _unit_of(dtype) else _slack(kind, dtype))
+        time = _time(kind, dtype, value.to_physical()[0])
+        return None if time is None else (time, _NONE if _unit(kind) == _unit_of(dtype) else _slack(kind, dtype))
     plain = value[0]
     if types.is_boolean(kind):
         return (Fraction(plain), _NONE) if type(plain) is bool else None
@@ -339,12 +351,12 @@ def _time(kind: Any, dtype: Any, value: int) -> Fraction | None:
     if not (types.is_timestamp(kind) or types.is_duration(kind)) or not _unit(kind):
         return None
     if types.is_duration(kind) or isinstance(dtype, pl.Duration):
-        alike = types.is_duration(kind) and isinstance(dtype, pl.Duration)
-        return Fraction(value * _unit_of(dtype), _unit(kind)) if alike else None
+        are_durations = types.is_duration(kind) and isinstance(dtype, pl.Duration)
+        return Fraction(value * _unit_of(dtype), _unit(kind)) if are_durations else None
     if dtype == pl.Date:
-        found = Fraction(value * 86_400 * 10**9, _unit(kind)) if kind.tz is None else None
+        time = Fraction(value * 86_400 * 10**9, _unit(kind)) if kind.tz is None else None
     elif isinstance(dtype, pl.Datetime) and dtype.time_zone == kind.tz:
-        found = Fraction(value * _unit_of(dtype), _unit(kind))
+        time = Fraction(value * _unit_of(dtype), _unit(kind))
     else:
         return None
-    return found if found is not None and abs(found) < 2**63 else None
+    return time if time is not None and abs(time) < 2**63 else None

@@ -211,4 +211,4 @@ def mask_of(table: EngineTable, asked: Any) -> Any:
     """Rows that may be meant by an expression; None: all."""
     if asked is None:
         return None
-    return table.mask(polars_filter.parts(asked, table.names, [content.node for content in table.contents]))
+    return table.mask(polars_filter.predicates(asked, table.names, [content.node for content in table.contents]))

@@ -14,8 +14,8 @@ from ..backend import Backend, DeviceBackend, HostBackend
 from ..backend.content import move
 from ..codecs.node import Content
 from ..interop import arrow_columns
-from .parts import Part
-from .predicate import Filter
+from .filter import Filter
+from .predicates import Predicate
 
 #: Arrow bytes of a piece, about.
 PIECE_NBYTES = 64 << 20
@@ -81,12 +81,12 @@ class EngineTable:
         """Ranges of rows of about so many Arrow bytes."""
         return selection.row_pieces(self.rows, self.nbytes, piece_nbytes, _PIECE_ROWS)
 
-    def mask(self, parts: Sequence[tuple[str, Part | None]]) -> Any:
-        """Rows that may be meant by all of some parts; None: any may be."""
+    def mask(self, predicates: Sequence[tuple[str, Predicate | None]]) -> Any:
+        """Rows for which all of some predicates may be true; None: any may be."""
         if not self.rows:
             return None
         with self.backend.current():
-            return Filter(self.backend, [content.node for content in self.contents]).rows(parts)
+            return Filter(self.backend, [content.node for content in self.contents]).rows(predicates)
 
     def read(self, rows: PieceRows) -> list[Any]:
         """Rows of the columns, as `ColumnBuffers`."""

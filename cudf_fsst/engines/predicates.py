@@ -25,8 +25,8 @@ ROUNDED = Fraction(1, 1 << 40)
 _MOST_NUMBERS = 16
 
 
-class Range(NamedTuple):
-    """Values between two others, in the unit of the stored integers; None: no such end.
+class RangePredicate(NamedTuple):
+    """A value lies between two others, in the unit of the stored integers; None: no such end.
 
     Attributes
     ----------
@@ -46,19 +46,19 @@ class Range(NamedTuple):
 
     def integers(self, *, most: bool) -> tuple[int | None, int | None]:
         """The least and the largest integer that may be meant, or, without `most`, that are meant for sure."""
-        loose, own = (self.loose if most else -self.loose), int(self.outside)
+        loose, open_ends = (self.loose if most else -self.loose), int(self.outside)
         low = None if self.low is None else math.ceil(self.low - loose)
         high = None if self.high is None else math.floor(self.high + loose)
         # An end that is an integer itself and is not meant.
-        if low is not None and own and self.low is not None and low == self.low - loose:
+        if low is not None and open_ends and self.low is not None and low == self.low - loose:
             low += 1
-        if high is not None and own and self.high is not None and high == self.high + loose:
+        if high is not None and open_ends and self.high is not None and high == self.high + loose:
             high -= 1
         return low, high
 
 
-class Text(NamedTuple):
-    """Strings of which one of some questions says yes; `length`: its answers are numbers between these two."""
+class TextPredicate(NamedTuple):
+    """One of some questions about a string is answered by yes, or, with a `length`, by a number between these two."""
 
     column: int
     questions: tuple[search.Question, ...]
@@ -66,29 +66,29 @@ class Text(NamedTuple):
 
 
 class IsNull(NamedTuple):
-    """Values that are null."""
+    """A value is null."""
 
     column: int
 
 
-class Both(NamedTuple):
-    """All of several parts (AND), or, `either`, one of them at least (OR)."""
+class Junction(NamedTuple):
+    """All of several predicates (AND), or, `either`, one of them at least (OR); None: one that is not known."""
 
-    parts: tuple[Part | None, ...]
+    predicates: tuple[Predicate | None, ...]
     either: bool = False
 
 
 class Not(NamedTuple):
-    """What is false, true; null stays null."""
+    """A predicate is false; null stays null."""
 
-    part: Part
-
-
-Part = Range | Text | IsNull | Both | Not
+    predicate: Predicate
 
 
-class PartsReader:
-    """What makes parts of an engine's filter of columns, by their names."""
+Predicate = RangePredicate | TextPredicate | IsNull | Junction | Not
+
+
+class PredicateReader:
+    """Reads predicates out of an engine's filter of columns, which it knows by their names."""
 
     def __init__(self, names: Sequence[str], nodes: Sequence[Node]) -> None:
         self._places: Mapping[str, int] = {name: place for place, name in enumerate(names)}
@@ -97,11 +97,11 @@ class PartsReader:
     def _is_text(self, place: int | None) -> bool:
         return place is not None and self._is_string(self._nodes[place].type)
 
-    def _is_true(self, place: int | None) -> Part | None:
-        """That a column of booleans is true; None for other columns, and none."""
+    def _is_true(self, place: int | None) -> Predicate | None:
+        """A column of booleans is true; None for other columns, or without one."""
         if place is None or not pa.types.is_boolean(self._nodes[place].type):
             return None
-        return Range(place, Fraction(1), Fraction(1))
+        return RangePredicate(place, Fraction(1), Fraction(1))
 
     @staticmethod
     def _is_string(kind: pa.DataType) -> bool:
@@ -109,49 +109,53 @@ class PartsReader:
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     @staticmethod
-    def _comparing(place: int, sign: str, number: Fraction, loose: Fraction = Fraction(0)) -> Part:
-        """Stored integers that compare so with a number."""
+    def _comparing(place: int, sign: str, number: Fraction, loose: Fraction = Fraction(0)) -> Predicate:
+        """A stored integer compares so with a number."""
         if sign in ("<", "<="):
-            return Range(place, None, number, loose, sign == "<")
+            return RangePredicate(place, None, number, loose, sign == "<")
         if sign in (">", ">="):
-            return Range(place, number, None, loose, sign == ">")
-        equal = Range(place, number, number, loose)
+            return RangePredicate(place, number, None, loose, sign == ">")
+        equal = RangePredicate(place, number, number, loose)
         return equal if sign == "==" else Not(equal)
 
     @staticmethod
-    def _one_of(place: int, numbers: Sequence[tuple[Fraction, Fraction]]) -> Part:
-        """Stored integers that are among numbers, each with what the engine may round by."""
+    def _one_of(place: int, numbers: Sequence[tuple[Fraction, Fraction]]) -> Predicate:
+        """A stored integer is among numbers, each with what the engine may round by."""
         if len(numbers) > _MOST_NUMBERS:
             low, high = min(number for number, _ in numbers), max(number for number, _ in numbers)
-            return Both((Range(place, low, high, max(loose for _, loose in numbers)), None))
-        return Both(tuple(Range(place, number, number, loose) for number, loose in numbers), True)
+            return Junction((RangePredicate(place, low, high, max(loose for _, loose in numbers)), None))
+        return Junction(tuple(RangePredicate(place, number, number, loose) for number, loose in numbers), True)
 
     @staticmethod
-    def _equal_text(place: int, sign: str, value: str) -> Part | None:
-        """Strings that equal another one, or do not; None: nothing is known of ``<`` and the like."""
+    def _equal_text(place: int, sign: str, value: str) -> Predicate | None:
+        """A string equals another one, or does not; None: nothing is known of ``<`` and the like."""
         if sign not in ("==", "!="):
             return None
-        part = Text(place, (search.Like((value.encode(),)),))
-        return part if sign == "==" else Not(part)
+        predicate = TextPredicate(place, (search.Like((value.encode(),)),))
+        return predicate if sign == "==" else Not(predicate)
 
     @staticmethod
-    def _one_of_texts(place: int, values: Sequence[str]) -> Part | None:
-        """Strings that are among others; None of too many."""
-        return Text(place, (search.IsIn(tuple(map(str.encode, values))),)) if 0 < len(values) <= MOST_VALUES else None
+    def _one_of_texts(place: int, values: Sequence[str]) -> Predicate | None:
+        """A string is among others; None of too many."""
+        return (
+            TextPredicate(place, (search.IsIn(tuple(map(str.encode, values))),))
+            if 0 < len(values) <= MOST_VALUES
+            else None
+        )
 
     @classmethod
     def _with_length(
         cls, place: int, question: search.Length | search.ByteCount, sign: str, number: int
-    ) -> Part | None:
-        """Strings whose length compares so with a number; None where that is no length of a string."""
+    ) -> Predicate | None:
+        """A string's length compares so with a number; None where no string has such a length."""
         if not abs(number) < 2**31 - 1:
             return None
-        asked = cls._comparing(0, sign, Fraction(number))
-        inner = asked.part if isinstance(asked, Not) else asked
-        assert isinstance(inner, Range)
+        comparison = cls._comparing(0, sign, Fraction(number))
+        inner = comparison.predicate if isinstance(comparison, Not) else comparison
+        assert isinstance(inner, RangePredicate)
         low, high = inner.integers(most=True)
-        part = Text(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
-        return part if inner is asked else Not(part)
+        predicate = TextPredicate(place, (question,), (-1 if low is None else low, 2**31 - 1 if high is None else high))
+        return predicate if inner is comparison else Not(predicate)
 
 
 def limits_of(node: Node) -> tuple[int, int] | None:

@@ -1,8 +1,8 @@
 """Which rows an engine's filter may keep, by the codes alone.
 
-A filter is true, false or null for a row. For a part of it the codes tell which rows *may* have it true, and which may
-have it false. Both may be too many, never too few, so that NOT, AND and OR of parts need no more than that. A part that
-says nothing may be both for every row.
+A filter is true, false or null for a row. For a predicate in it the codes tell which rows *may* have it true, and which
+may have it false. Both may be too many, never too few, so that NOT, AND and OR of predicates need no more than that. A
+predicate that is not known may be both for every row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..codecs.node import Node
 from ..codecs.span import Span
 from ..codecs.text import search
 from ..query.source import LOGGER
-from .parts import Both, IsNull, Not, Part, Range, Text, limits_of
+from .predicates import IsNull, Junction, Not, Predicate, RangePredicate, TextPredicate, limits_of
 
 #: Rows that may be meant, a boolean each, where the columns are; None: any may be.
 Mask = Any
@@ -39,29 +39,29 @@ class Filter:
     def __init__(self, backend: Backend, nodes: Sequence[Node]) -> None:
         self._backend, self._nodes = backend, nodes
 
-    def rows(self, parts: Sequence[tuple[str, Part | None]]) -> Mask:
-        """Rows for which none of some parts is false or null; a record of the log says which were answered.
+    def rows(self, predicates: Sequence[tuple[str, Predicate | None]]) -> Mask:
+        """Rows for which none of some predicates is false or null; a record of the log says which were answered.
 
         Parameters
         ----------
-        parts : sequence of (str, Part or None)
+        predicates : sequence of (str, Predicate or None)
             With what the log calls them.
         """
         kept: Mask = None
-        for name, part in parts:
-            mask = None if part is None else self._may(part, True)
+        for name, predicate in predicates:
+            mask = None if predicate is None else self._may(predicate, True)
             LOGGER.debug("filter %s: %s", name, "by the engine" if mask is None else "codes")
             kept = _and(kept, mask)
         return kept
 
-    def _may(self, part: Part, value: bool) -> Mask:
-        """Rows for which a part may have a value: true, or false."""
-        if isinstance(part, Not):
-            return self._may(part.part, not value)
-        if isinstance(part, Both):
-            all_needed = part.either != value  # all have to be so, else one is enough
+    def _may(self, predicate: Predicate, value: bool) -> Mask:
+        """Rows for which a predicate may have a value: true, or false."""
+        if isinstance(predicate, Not):
+            return self._may(predicate.predicate, not value)
+        if isinstance(predicate, Junction):
+            all_needed = predicate.either != value  # all have to be so, else one is enough
             rows: Mask = None
-            for number, inner in enumerate(part.parts):
+            for number, inner in enumerate(predicate.predicates):
                 mask = None if inner is None else self._may(inner, value)
                 if all_needed:
                     rows = _and(rows, mask)
@@ -70,13 +70,13 @@ class Filter:
                 else:
                     rows = mask if number == 0 else rows | mask
             return rows
-        node = self._nodes[part.column]
-        if isinstance(part, IsNull):
+        node = self._nodes[predicate.column]
+        if isinstance(predicate, IsNull):
             return self._valid(node, not value)
-        if isinstance(part, Text):
-            rows = self._text(node, part, value)
+        if isinstance(predicate, TextPredicate):
+            rows = self._text(node, predicate, value)
         else:
-            rows = self._range(node, part, value)
+            rows = self._range(node, predicate, value)
         return rows if rows is None or not node.null_count else rows & self._valid(node, True)
 
     def _valid(self, node: Node, value: bool) -> Mask:
@@ -92,9 +92,9 @@ class Filter:
     def _booleans(self, column: ColumnBuffers) -> Mask:
         return self._backend.as_array(column).view(np.bool_)
 
-    def _text(self, node: Node, part: Text, value: bool) -> Mask:
+    def _text(self, node: Node, predicate: TextPredicate, value: bool) -> Mask:
         rows: Mask = None
-        for question in part.questions:
+        for question in predicate.questions:
             plan = search.plan(question)
             answered = None if plan is None else self._backend.match(node, plan)
             if answered is None:
@@ -102,19 +102,19 @@ class Filter:
             answers, exact = answered
             if not (exact or value):
                 return None
-            if part.length is None:
+            if predicate.length is None:
                 mask = self._booleans(answers)
             else:
                 numbers = self._backend.as_array(answers).view(np.int32)
-                mask = (numbers >= part.length[0]) & (numbers <= part.length[1])
+                mask = (numbers >= predicate.length[0]) & (numbers <= predicate.length[1])
             rows = mask if rows is None else rows | mask
         return rows if value else ~rows
 
-    def _range(self, node: Node, part: Range, value: bool) -> Mask:
+    def _range(self, node: Node, predicate: RangePredicate, value: bool) -> Mask:
         limits = limits_of(node)
         if limits is None:
             return None
-        least, largest = part.integers(most=value)
+        least, largest = predicate.integers(most=value)
         low = limits[0] if least is None else max(limits[0], least)
         high = limits[1] if largest is None else min(limits[1], largest)
         span = Span(low, high, not value) if low <= high else Span(1, 0, not value)
