@@ -473,8 +473,8 @@ def test_a_decoded_index_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     data.fsst.compress().save(tmp_path / "frame")
     frame = cudf_fsst.load(tmp_path / "frame")
     decoded: list[int] = []
-    whole = CompressedIndex.whole
-    monkeypatch.setattr(CompressedIndex, "whole", lambda *args: (decoded.append(1), whole(*args))[1])
+    to_library = CompressedIndex.to_library
+    monkeypatch.setattr(CompressedIndex, "to_library", lambda *args: (decoded.append(1), to_library(*args))[1])
     column = frame.column("a")
     masks = [column.str.contains("x"), frame.column("b") > 3, column == "x", column.isna(), column.str.upper()]
     assert decoded == [1]
