@@ -32,6 +32,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,27 @@ def part_parquet(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str
             raise AssertionError("the Parquet file holds something else")
 
 
+def part_read(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
+    """GB/s of `read_parquet`: the file as it is, and in row groups of a million rows; in turn with cuDF's own."""
+    import cudf
+    import pyarrow.parquet as pq
+
+    import cudf_fsst
+
+    parquet, larger = parquet_file(folder, "lineitem"), scratch / "larger.parquet"
+    cudf.read_parquet(parquet).to_parquet(larger, row_group_size_rows=1_000_000, index=False)
+    for dataset, path in ((LINEITEM, parquet), (f"{LINEITEM}.groups1m", larger)):
+        ours = partial(cudf_fsst.read_parquet, path, device="gpu")
+        common = {"bytes": ours().uncompressed_nbytes, "row_groups": pq.read_metadata(path).num_row_groups}
+        reads, times = {"cudf_fsst": ours, "cudf": partial(cudf.read_parquet, path)}, dict[str, list[float]]()
+        for _ in range(repeats):
+            for codec, read in reads.items():
+                times.setdefault(codec, []).append(seconds(read, 1))
+        for codec, some in times.items():
+            gbps = round(common["bytes"] / statistics.median(some) / 1e9, 2)
+            yield record(dataset, codec, "read_parquet_gbps", gbps, "GB/s") | common
+
+
 def part_first(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
     """Milliseconds of first calls."""
     import cudf
@@ -314,6 +336,7 @@ PARTS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
     "save": part_save,
     "load": part_load,
     "parquet": part_parquet,
+    "read": part_read,
     "first": part_first,
     "spill": part_spill,
     "zstd": part_zstd,
