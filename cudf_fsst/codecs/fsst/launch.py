@@ -51,7 +51,7 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
     """Constants of fsst_automata.cu and fsst_values.cu and, with a tile size, of fsst_search.cu."""
     return {
         **(defines(tile_size) if tile_size else DEFINES),
-        **(text.search_defines(tile_size) if tile_size else text.VALUES_DEFINES),
+        **(text.search_defines(tile_size) if tile_size else text.values_defines()),
         "SEARCH_THREADS": 32 * _SEARCH_WARPS_MAX,
     }
 

@@ -10,7 +10,7 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from ..text import cuda_search
-from ..text.launch import MATCH_DEFINES, PIECE_TILES, VALUES_DEFINES, SearchShape
+from ..text.launch import MATCH_DEFINES, PIECE_TILES, SearchShape, values_defines
 from ..text.search import Plan
 from . import cuda_rows, launch
 from .symbols import BITS
@@ -52,7 +52,7 @@ class OnPairSearcher:
         return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
 
     def values_kernel(self, name: str) -> Any:
-        return get_kernel("onpair_values", f"onpair_{name}", VALUES_DEFINES)
+        return get_kernel("onpair_values", f"onpair_{name}", values_defines())
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:

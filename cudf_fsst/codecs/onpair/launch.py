@@ -113,7 +113,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
         "onpair_check": [text.CHECK_DEFINES],
         "onpair_take": [text.TAKE_DEFINES],
         "onpair_train": [train_defines()],
-        "onpair_values": [text.VALUES_DEFINES],
+        "onpair_values": [text.values_defines()],
     }
     searched = [search_defines(tile_size) for tile_size in TILE_SIZES]
     rows = [rows_defines(tile_size) for tile_size in TILE_SIZES]

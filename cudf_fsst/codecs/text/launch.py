@@ -51,8 +51,6 @@ ROW_THREADS = 256
 _ROW_GRID = 16
 #: Constants of text_match.cu, and of kernels that include its headers.
 MATCH_DEFINES = {**DEFINES, "LONG_ROW": _LONG_ROW, "MATCH_THREADS": ROW_THREADS}
-#: Constants of kernels that include text_values.cuh.
-VALUES_DEFINES = {**MATCH_DEFINES, "VALUES_LONGEST": values.LONGEST, "VALUES_MULTIPLIER": values.MULTIPLIER}
 #: A match of the longest pattern that begins in a tile runs on into the next for so many bytes of codes at most, two
 #: for every character but the first and the last; its bits, and those of the symbols that are looked at with its end,
 #: fill so many words.
@@ -75,6 +73,11 @@ class CheckJob(NamedTuple):
     tile_size: int
     table: int
     found: int
+
+
+def values_defines() -> dict[str, int]:
+    """Constants of kernels that include text_values.cuh."""
+    return {**MATCH_DEFINES, "VALUES_LONGEST": values.LONGEST, "VALUES_MULTIPLIER": values.MULTIPLIER}
 
 
 def search_defines(tile_size: int) -> dict[str, int]:
