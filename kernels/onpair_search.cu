@@ -8,6 +8,8 @@
 // Codes are taken in groups of 8, which begin at a byte. For a code there is one look-up, of 16 bits, so that an automaton of 11 bits has 4 KB
 // a state in shared memory. Where a match ends inside a symbol is looked up only where an entry says that there is one; that table is in
 // shared memory where it costs no warps. Raw tiles are codes of 8 bits: codes 0 to 255 are the single bytes.
+// Matches of a single byte need no state, and no next tile: onpair_search_alone has one look-up of 32 bits a code, length and ends, and stores
+// each word of bits once, without atomic operations. TPC-H l_comment SF 10 on an H200: 0.34 ms instead of 0.68 for "e" and 0.62 for ".".
 //
 // Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
 // `codes_nbytes`, a code is less than 2^bits, and bits outside the piece and its overhang are dropped.
@@ -123,7 +125,44 @@ __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged
   return entry;
 }
 
-template <u32 bits>
+// Finds matches in a group as `run_group` does, where each is of one byte. table: of every code the bytes of its symbol, and above 16 bits its
+// ends.
+template <u32 code_bits, bool whole>
+__device__ __forceinline__ void run_group_alone(const u32* table, const u32* staged, u32 at, u32 count,
+                                                TileBits& found) {
+  const u32* word = staged + at / 4;
+  const u32 shift = 8 * (at & 3);
+  u32 packed[4], entries[GROUP];
+#pragma unroll
+  for (u32 i = 0; i < 3; ++i) packed[i] = __funnelshift_r(word[i], word[i + 1], shift);
+  packed[3] = 0;
+#pragma unroll
+  for (u32 k = 0; k < GROUP; ++k) {
+    // Four times the code, for an entry has four bytes.
+    const u32 bit = k * code_bits - 2;
+    const u32 some = k == 0 ? packed[0] << 2 : __funnelshift_r(packed[bit / 32], packed[bit / 32 + 1], bit % 32);
+    const u32 offset = some & ((4u << code_bits) - 4);
+    entries[k] = whole || k < count ? *reinterpret_cast<const u32*>(reinterpret_cast<const u8*>(table) + offset) : 0;
+  }
+#pragma unroll
+  for (u32 k = 0; k < GROUP; k += 2) {
+    const u32 first = entries[k] & LENGTH;
+    found.take(entries[k] >> 16 | (entries[k + 1] >> 16) << first, first + (entries[k + 1] & LENGTH));
+  }
+}
+
+// Runs over the `count` codes of a tile from byte `at` of the staged ones on, with an automaton of one state and one plane, whose matches are
+// of one byte each: a tile has nothing to do with the next one.
+template <u32 code_bits>
+__device__ __forceinline__ void run_tile_alone(const u32* table, const u32* staged, u32 at, u32 count, TileBits found) {
+  for (; count >= GROUP; count -= GROUP, at += code_bits)
+    run_group_alone<code_bits, true>(table, staged, at, GROUP, found);
+  run_group_alone<code_bits, false>(table, staged, at, count, found);
+  found.store();
+}
+
+// alone: see `run_tile_alone`.
+template <u32 bits, bool alone>
 __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup& lookup, u64 first_tile, u32 run_on,
                                               u32* words, u32* codes_at, u32 codes_capacity, u32 pieces, u32* out,
                                               u64 plane_words, u64 seen) {
@@ -162,10 +201,17 @@ __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup
         u32 at = u32(start - origin), size = length, entry = 0;
         bool raw = length == n;
         u32 count = raw ? size : 8 * size / bits;
+        if constexpr (alone) {
+          const u32* const table = reinterpret_cast<const u32*>(lookup.entries);
+          if (raw)
+            run_tile_alone<8>(table, codes_at, at, count, TileBits(words, lane));
+          else
+            run_tile_alone<bits>(table, codes_at, at, count, TileBits(words, lane));
+        }
         PieceBits to = {words, lane * TILE};
         const u32 limit = (lane + 1) * TILE + run_on;
 #pragma unroll 1
-        for (u32 part = 0; part < 2; ++part) {
+        for (u32 part = 0; !alone && part < 2; ++part) {
           entry = raw ? run_codes<8, bits>(lookup, codes_at, at, count, entry, part == 1, limit, to)
                       : run_codes<bits, bits>(lookup, codes_at, at, count, entry, part == 1, limit, to);
           // On into the next tile. Damaged codes may have no bytes, so they are counted, too.
@@ -189,8 +235,8 @@ __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup
   }
 }
 
-// staged: the entries of the automaton fit shared memory.
-template <bool staged>
+// staged: the entries of the automaton fit shared memory. alone: so do its ends, see `run_tile_alone`.
+template <bool staged, bool alone>
 __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ segments,
                                               const SearchView* __restrict__ views, const u32* __restrict__ first_units,
                                               u32 segment_count, u64 automata, u32 states, u32 run_on,
@@ -204,7 +250,11 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
   const u32 bits = __ldg(&reinterpret_cast<const OnpairTable*>(s.table)->bits), all = states << bits;
   const u8* stored = reinterpret_cast<const u8*>(automata + view.automaton * automaton_nbytes);
   Lookup lookup = {stored, stored + 2 * all, 2 * all, planes};
-  if (staged) {
+  if constexpr (alone) {
+    const u16* const entries = reinterpret_cast<const u16*>(stored);
+    for (u32 i = threadIdx.x; i < all; i += blockDim.x) shared[i] = (entries[i] & LENGTH) | u32(entries[all + i]) << 16;
+    lookup.entries = reinterpret_cast<const u8*>(shared);
+  } else if constexpr (staged) {
     const bool with_ends = 2 * (1 + planes) * all <= staged_nbytes;
     const u32 nbytes = 2 * (with_ends ? 1 + planes : 1) * all;
     for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
@@ -219,8 +269,9 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
   const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
   u32* const out = reinterpret_cast<u32*>(to) + view.first_word;
   u32* const codes_at = words + planes * WARP_WORDS;
-#define SEARCH_PIECES(bits) \
-  search_pieces<bits>(s, lookup, first_tile, run_on, words, codes_at, codes_capacity, pieces, out, plane_words, seen)
+#define SEARCH_PIECES(bits)                                                                                            \
+  search_pieces<bits, alone>(s, lookup, first_tile, run_on, words, codes_at, codes_capacity, pieces, out, plane_words, \
+                             seen)
   if (bits == 10)
     SEARCH_PIECES(10);
   else if (bits == 11)
@@ -233,13 +284,15 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
 // arguments up to `seen`. planes: 1 or 2; staged_nbytes: shared memory for the automaton, 0 for onpair_search_large, which has none there;
 // automaton_nbytes: from one automaton to the next. shared memory: staged_nbytes, then a warp 4 * planes * WARP_WORDS + codes_capacity +
 // SEARCH_SPARE_NBYTES. codes_capacity >= TILE + 16, a multiple of 16.
-#define ONPAIR_SEARCH(name, staged)                                                                                 \
+#define ONPAIR_SEARCH(name, staged, alone)                                                                          \
   extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)                                                     \
       name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,         \
            u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen, \
            u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                   \
-    search_onpair<staged>(segments, views, first_units, segment_count, automata, states, run_on, codes_capacity,    \
-                          pieces, to, plane_words, seen, planes, staged_nbytes, automaton_nbytes);                  \
+    search_onpair<staged, alone>(segments, views, first_units, segment_count, automata, states, run_on,             \
+                                 codes_capacity, pieces, to, plane_words, seen, planes, staged_nbytes,              \
+                                 automaton_nbytes);                                                                 \
   }
-ONPAIR_SEARCH(onpair_search, true)
-ONPAIR_SEARCH(onpair_search_large, false)
+ONPAIR_SEARCH(onpair_search, true, false)
+ONPAIR_SEARCH(onpair_search_alone, true, true)
+ONPAIR_SEARCH(onpair_search_large, false, false)

@@ -550,7 +550,7 @@ __device__ __forceinline__ void match(const SegmentView* __restrict__ segments, 
                                       u64 answers) {
   typedef typename Either<Question::needs_bit, ShortBlock, NoBlock>::Type Known;
   constexpr u32 room = Question::needs_bit && SHORT_ROOM > PADDED_ROWS + 1 ? SHORT_ROOM : PADDED_ROWS + 1;
-  __shared__ u32 rooms[MATCH_THREADS / 32][room];
+  __shared__ __align__(16) u32 rooms[MATCH_THREADS / 32][room];
   constexpr bool mapped = Question::boolean && !Question::needs_bit;
   __shared__ u32 maps[mapped ? MATCH_THREADS / 32 : 1][ROW_BLOCK / 32];
   u32 *const staged = rooms[threadIdx.x / 32], *const map = maps[mapped ? threadIdx.x / 32 : 0];

@@ -4,8 +4,10 @@
 // to shared memory, and a lane has eight neighbouring rows, whose lengths it unpacks into registers. Their answers are the highest byte of a
 // word, into which each row shifts its own from above.
 //
-// TPC-H l_comment SF 10 on an H200: "contains" 0.164 ms, "ends with" 0.151, without any bit 0.088. Two that lost (docs/kernels.md has the
-// others):
+// Segments begin at any row, so answers are shifted to multiples of eight bytes before they are stored.
+//
+// TPC-H l_comment SF 10 on an H200: "contains" 0.151 ms, "ends with" 0.140, without any bit 0.092. With stores of a byte each, and bits
+// loaded word by word, 0.161, 0.149 and 0.098. Two that lost (docs/kernels.md has the others):
 // - what is known of a block worked out by every lane for itself, and bits read from global memory: 0.222 and 0.188 ms.
 // - the bits of the next block in registers already: 0.228 and 0.192 ms.
 #pragma once
@@ -15,16 +17,17 @@
 
 // Words of bits of a row block that a lane brings to shared memory; bytes that the rows of a block may have then.
 #define SHORT_WORDS 8
-#define SHORT_SPAN (1024 * SHORT_WORDS - 32)
-// Words of shared memory: one before the bits, and what may be read behind them.
-#define SHORT_ROOM (1 + 32 * SHORT_WORDS + 8)
+#define SHORT_SPAN (1024 * SHORT_WORDS - 128)
+// Words of shared memory: those before the bits, and what may be read behind them.
+#define SHORT_BEFORE 4
+#define SHORT_ROOM (SHORT_BEFORE + 32 * SHORT_WORDS + 8)
 
 // What a lane knows of its row block: all but `fits` holds only where that does.
 struct ShortBlock {
   bool fits;
   PackedBlock lengths;
-  u32 skew, span;  // its first bit in the first word, and its bytes
-  u64 words;       // address of that word
+  u32 skew, span;  // its first bit in the first four words, and its bytes
+  u64 words;       // address of these
   u64 valid;       // of the validity of its rows, or 0
   u64 to;          // of its answers
 
@@ -34,8 +37,8 @@ struct ShortBlock {
     const u64 begin = starts[0], bytes = starts[1] - begin, chars = s.chars, first = b * ROW_BLOCK;
     fits = begin <= chars && bytes <= min(chars - begin, u64(SHORT_SPAN)) && s.rows - first >= ROW_BLOCK &&
            lengths.width <= 8 && lengths.minimum + (1u << lengths.width) <= LONG_ROW;
-    skew = u32(begin % 32), span = u32(bytes);
-    words = planes + 4 * (view.first_word + begin / 32);
+    skew = u32(begin % 128), span = u32(bytes);
+    words = planes + 4 * view.first_word + 16 * (begin / 128);
     valid = s.validity == 0 ? 0 : s.validity + first / 8;
     to = answers + s.first_row + first;
   }
@@ -46,8 +49,8 @@ struct ShortBlock {
         words(__shfl_sync(ALL_LANES, own.words, lane)),
         valid(__shfl_sync(ALL_LANES, own.valid, lane)),
         to(__shfl_sync(ALL_LANES, own.to, lane)) {
-    const u32 both = __shfl_sync(ALL_LANES, own.span << 5 | own.skew, lane);
-    skew = both & 31, span = both >> 5;
+    const u32 both = __shfl_sync(ALL_LANES, own.span << 7 | own.skew, lane);
+    skew = both & 127, span = both >> 7;
   }
 
   // Asks for the bits and the row lengths.
@@ -125,40 +128,44 @@ __device__ __forceinline__ u32 eight_edges(const u32* words, const EightRows& ro
   return found;
 }
 
-// Eight bits, a byte each, to an address.
-__device__ __forceinline__ void write_eight(u64 address, u32 bits) {
-  if ((address & 7) == 0) {  // four bits, each to its own byte
-    *reinterpret_cast<uint2*>(address) =
-        make_uint2((bits & 15) * 0x204081 & 0x1010101, (bits >> 4) * 0x204081 & 0x1010101);
-  } else {
-#pragma unroll
-    for (u32 k = 0; k < 8; ++k) reinterpret_cast<u8*>(address)[k] = bits >> k & 1;
+// Writes a warp's answers, eight bits of each lane, a byte each, to an address.
+__device__ __forceinline__ void write_answers(u64 address, u32 bits) {
+  const u32 lane = lane_id(), skew = u32(address) & 7;
+  u64 to = address + 8 * lane;
+  if (skew != 0) {
+    // Eight bytes at a multiple of eight, the first ones of which are the lane's before; around them, lane 0 has both ends of all.
+    bits = (bits << 8 | __shfl_sync(ALL_LANES, bits, lane + 31 & 31)) >> (8 - skew) & 255;
+    to -= skew;
+    const u32 ends = __shfl_sync(ALL_LANES, bits, 0);
+    if (lane < 8) *reinterpret_cast<u8*>(address - skew + lane + (lane < skew ? ROW_BLOCK : 0)) = ends >> lane & 1;
   }
+  if (skew == 0 || lane > 0)  // four bits, each to its own byte
+    *reinterpret_cast<uint2*>(to) = make_uint2((bits & 15) * 0x204081 & 0x1010101, (bits >> 4) * 0x204081 & 0x1010101);
 }
 
 // Answers for the rows of a block that fits; room: SHORT_ROOM words of shared memory. false: its row lengths are not sound.
 template <typename Question>
 __device__ __forceinline__ bool answer_short(const Question& question, const ShortBlock& block, u32* room) {
-  const u32 lane = lane_id(), count = (block.skew + block.span + 31) / 32;
-  const u32* const from = reinterpret_cast<const u32*>(block.words) + lane;
+  const u32 lane = lane_id(), count = (block.skew + block.span + 127) / 128;
+  const uint4* const from = reinterpret_cast<const uint4*>(block.words) + lane;
   u32 any = 0;
 #pragma unroll
-  for (u32 i = 0; i < SHORT_WORDS; ++i) {
-    const u32 word = 32 * i + lane < count ? __ldg(from + 32 * i) : 0;
-    room[1 + 32 * i + lane] = word;
-    any |= word;
+  for (u32 i = 0; i < SHORT_WORDS / 4; ++i) {
+    const uint4 four = 32 * i + lane < count ? __ldg(from + 32 * i) : make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(room + SHORT_BEFORE)[32 * i + lane] = four;
+    any |= four.x | four.y | four.z | four.w;
   }
   __syncwarp();  // a vote alone does not order what lanes write and read
   if (!__any_sync(ALL_LANES, any != 0)) {
-    write_eight(block.to + 8 * lane, 0);
+    write_answers(block.to, 0);
     return true;
   }
   const EightRows rows(block.lengths);
   const u32 sum = 8 * rows.minimum + block.lengths.sum_of(rows.near, 4) + block.lengths.sum_of(rows.far, 4);
-  const u32 behind = 32 + block.skew + warp_inclusive_sum(sum);
-  if (__shfl_sync(ALL_LANES, behind, 31) != 32 + block.skew + block.span) return false;
+  const u32 first = 32 * SHORT_BEFORE + block.skew, behind = first + warp_inclusive_sum(sum);
+  if (__shfl_sync(ALL_LANES, behind, 31) != first + block.span) return false;
   u32 found = question.eight(room, rows, behind - sum) >> 24;
   if (block.valid != 0) found &= reinterpret_cast<const u8*>(block.valid)[lane];
-  write_eight(block.to + 8 * lane, found);
+  write_answers(block.to, found);
   return true;
 }

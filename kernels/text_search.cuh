@@ -17,6 +17,31 @@
 // Where word i of the piece's bits lies in shared memory.
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
+// A tile's bits, of a lane that finds all of them from its first one on: a word is stored when it is full.
+struct TileBits {
+  u32* words;   // of the tile
+  u32 at;       // of its characters, the next one
+  u32 pending;  // bits of the word that has it
+
+  __device__ __forceinline__ TileBits(u32* piece, u32 tile)
+      : words(piece + padded_word(tile * TILE_WORDS)), at(0), pending(0) {}
+
+  // Bit b of `found`: character `at` + b. Then `nbytes` characters, at most 32, are behind the lane.
+  __device__ __forceinline__ void take(u32 found, u32 nbytes) {
+    const u32 next = at + nbytes;
+    pending |= found << (at % 32);
+    if ((at ^ next) >= 32) {
+      store();
+      pending = __funnelshift_l(found, 0, at % 32);
+    }
+    at = next;
+  }
+  // Damaged codes may have more characters than the tile.
+  __device__ __forceinline__ void store() const {
+    if (at < TILE) words[at / 32] = pending;
+  }
+};
+
 // Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
 __device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
   const u32 lane = lane_id();

@@ -66,7 +66,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
         for question in (contains(pattern[:40]), Count(pattern), Find(pattern), Like((b"", pattern[:40]))):
             check(gpu, rows, there, question)
     check(gpu, rows, there, Like((b"", patterns[3], b"q", b"")))
-    assert {"onpair_search", "onpair_search_large"} <= set(gpu.device.launches)
+    assert {"onpair_search", "onpair_search_alone", "onpair_search_large"} <= set(gpu.device.launches)
 
 
 def test_damaged_columns_harm_nothing(gpu: Gpu, rng: np.random.Generator) -> None:

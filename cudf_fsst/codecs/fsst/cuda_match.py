@@ -41,8 +41,9 @@ class FsstSearcher:
             attributes["shared_per_multiprocessor"],
         )
 
-    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
-        name = "fsst_search" + ("_two" if planes == 2 else "") + ("" if staged else "_large")
+    def search_kernel(self, tile_size: int, states: int, planes: int, staged: int) -> Any:
+        name = "fsst_search" + ("_two" if planes == 2 else "")
+        name += "_large" if not staged else "_alone" if states == planes == 1 else ""
         return get_kernel("fsst_search", name, tile_size)
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[()]:

@@ -43,9 +43,9 @@ class OnPairSearcher:
         of_piece = PIECE_TILES * codes_nbytes // max(tiles, 1)
         return launch.search_shape(tile_size, of_piece, states, planes, self._bits, limits)
 
-    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
-        del planes
-        name = "onpair_search" if staged else "onpair_search_large"
+    def search_kernel(self, tile_size: int, states: int, planes: int, staged: int) -> Any:
+        alone = states == planes == 1 and staged == 4 << self._bits  # with the ends
+        name = "onpair_search" + ("_alone" if alone else "" if staged else "_large")
         return get_kernel("onpair_search", name, launch.search_defines(tile_size), shared=True)
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:

@@ -294,6 +294,7 @@ def search_shape(
     most = text.PIECE_TILES * tile_size + 16
     capacity = align(min(max(codes_nbytes + codes_nbytes // 8, 2 * tile_size), most), 256)
     entries = 2 * states << bits
+    share = 4 if states == planes == 1 else 7  # onpair_search_alone, which wants the ends there, takes half as long
     while capacity >= tile_size + 16:
         warp = 4 * planes * words + capacity + _SEARCH_SPARE_NBYTES
         with_ends, without, large, alone = (
@@ -306,7 +307,7 @@ def search_shape(
             )
         )
         without = max(without, alone, key=lambda shape: shape.resident)
-        if with_ends.resident and 8 * with_ends.resident >= 7 * max(without.resident, large.resident):
+        if with_ends.resident and 8 * with_ends.resident >= share * max(without.resident, large.resident):
             return with_ends
         if without.resident and 2 * without.resident >= large.resident:
             return without

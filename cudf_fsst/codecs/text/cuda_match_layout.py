@@ -52,7 +52,7 @@ class Searcher(Protocol):
     def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> launch.SearchShape:
         """Shape of a launch of a search; `codes_nbytes` and `tiles` are those of its segments."""
 
-    def search_kernel(self, tile_size: int, planes: int, staged: int) -> Any:
+    def search_kernel(self, tile_size: int, states: int, planes: int, staged: int) -> Any:
         """The kernel that searches, launched as `cuda_search` says; `staged`: of the shape."""
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:

@@ -18,7 +18,20 @@ from ..cuda_kernels import blocks
 from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
-from .search import Automaton, ByteCount, Count, Find, IsIn, Length, Like, Plan, Question, Sets, answer_dtype
+from .search import (
+    Automaton,
+    ByteCount,
+    Count,
+    Find,
+    IsIn,
+    Length,
+    Like,
+    Plan,
+    Question,
+    Sets,
+    answer_dtype,
+    without_states,
+)
 from .values import LONGEST, words_of
 
 if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
@@ -159,6 +172,7 @@ def _prepare(
         if few or values.nbytes > SPARE // 2:
             searches, counts = (), ()
         kernel, test = "match_values_searched" if searches else "match_values", values
+    searches = tuple(map(without_states, searches))
     layout = matching.layout(reading, searcher, searches, counts, kernel.startswith("match_values"))
     return None if layout.rounds is None else Prepared(layout, searches, counts, kernel, test)
 
@@ -266,7 +280,7 @@ class _MatchCall:
         for i, (machine, count, launches) in enumerate(zip(searches, self.prepared.counts, one.searches, strict=True)):
             for each in launches:
                 lane.launch(
-                    searcher.search_kernel(each.tile_size, count, each.shape.staged),
+                    searcher.search_kernel(each.tile_size, machine.states, count, each.shape.staged),
                     each.units,
                     each.shape.threads,
                     (

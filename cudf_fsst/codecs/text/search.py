@@ -399,6 +399,14 @@ def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Au
     return Automaton(following, np.frombuffer(bytes(accepts), np.uint8), classes, longest)
 
 
+def without_states(machine: Automaton) -> Automaton:
+    """The same automaton with one state, if its patterns have no more than a byte each."""
+    if machine.longest > 1:
+        return machine
+    classes = machine.accepts[machine.following[0]] | machine.classes
+    return machine._replace(following=machine.following[:1] * 0, accepts=machine.accepts[:1], classes=classes)
+
+
 def automaton_of_sets(sets: Sequence[bytes]) -> Automaton | None:
     """An automaton that finds one byte of each of some sets, one behind the other; None: it would be too large.
 
