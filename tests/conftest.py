@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import sys
@@ -45,6 +46,18 @@ def no_measured_launch_choices(tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kernels_compiled_once(tmp_path_factory: pytest.TempPathFactory, no_measured_launch_choices: None) -> Iterator[None]:
+    """By one of xdist's workers, not by each."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    from compiled_once import compiled_once
+
+    with compiled_once(tmp_path_factory.getbasetemp().parent / "compiled"):
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """For ``-n auto``: a worker for every core that this process may use, up to eight, for each builds kernels."""
@@ -65,9 +78,13 @@ def _why_no_gpu() -> str | None:
     return None
 
 
-def _mark_slow(items: list[pytest.Item]) -> None:
-    """Mark what `sampled` does not take, and notebooks but the first one, which takes minutes with their pictures."""
+def _mark_slow(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Mark what `sampled` does not take, and notebooks but the first one, which takes minutes with their pictures.
+
+    Returns what need not be run: cases of `covering` whose values are met without them.
+    """
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    unneeded = []
     for item in items:
         if item.get_closest_marker("sampled"):
             cases.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
@@ -76,18 +93,37 @@ def _mark_slow(items: list[pytest.Item]) -> None:
     for (path, name), every in cases.items():
         (count,) = every[0].get_closest_marker("sampled").args
         # At random, for a fixed step could meet one value of a parameter only; always the same ones.
-        kept = random.Random(f"{path.name} {name.rpartition('::')[2]}").sample(
-            range(len(every)), min(count, len(every))
-        )
+        dice = random.Random(f"{path.name} {name.rpartition('::')[2]}")
+        kept = dice.sample(range(len(every)), min(count, len(every)))
+        covering = every[0].get_closest_marker("covering")
+        needed = range(len(every)) if covering is None else _covering(every, kept, *covering.args)
         for number, item in enumerate(every):
             if number not in kept:
                 item.add_marker(pytest.mark.slow)
+            if number not in needed:
+                unneeded.append(item)
+    return unneeded
+
+
+def _covering(every: list[pytest.Item], kept: list[int], together: int) -> set[int]:
+    """Numbers of cases, those kept and more, that meet all values of `together` parameters at a time."""
+    values = [[(name, id(value)) for name, value in item.callspec.params.items()] for item in every]
+    met = [set(itertools.combinations(one, together)) for one in values]
+    found, missing = set(kept), set().union(*met).difference(*(met[number] for number in kept))
+    while missing:
+        best = max(range(len(every)), key=lambda number: len(met[number] & missing))
+        found.add(best)
+        missing -= met[best]
+    return found
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none, and say why."""
-    _mark_slow(items)
+    unneeded = set(_mark_slow(items))
+    if unneeded and os.environ.get("CUDF_FSST_ALL_CASES") != "1":
+        items[:] = [item for item in items if item not in unneeded]
+        config.hook.pytest_deselected(items=list(unneeded))
     wanted = [item for item in items if item.get_closest_marker("gpu")]
     reason = _why_no_gpu() if wanted else None
     if reason is not None:

@@ -238,6 +238,7 @@ def test_map_chunks() -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def frame(rng: np.random.Generator) -> list[tuple[HostStrings, Options]]:
 
 @pytest.mark.trains
 @pytest.mark.sampled(1)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("own_stream", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_columns_of_all_kinds(order: str, own_stream: bool, gpu: Batch, rng: np.random.Generator) -> None:

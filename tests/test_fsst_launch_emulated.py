@@ -35,6 +35,7 @@ USELESS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("gpu", ["sm_75", "sm_90"], indirect=True)
 @pytest.mark.parametrize("case", [*ODD, *USELESS])
 def test_launch_choices_change_no_byte(

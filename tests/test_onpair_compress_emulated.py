@@ -59,6 +59,7 @@ def long_words(rng: np.random.Generator, nbytes: int) -> list[bytes]:
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_one_column(case: str, tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:

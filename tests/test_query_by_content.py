@@ -39,6 +39,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("last", LAST.values(), ids=LAST)
 @pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd"])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
