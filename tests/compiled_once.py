@@ -1,4 +1,4 @@
-"""Kernels of the CPU, compiled once by all processes of a test run: who needs one that another compiles waits for it."""
+"""Kernels of the CPU, compiled once by all processes of a test run: one compiles, the others wait for it."""
 
 from __future__ import annotations
 
