@@ -46,7 +46,7 @@ def pieces(contents: Sequence[Content], rows: int) -> list[tuple[int, int]]:
 def arrays(contents: Sequence[Content], start: int, stop: int) -> list[Any]:
     """Rows of columns in host memory, a ChunkedArray each."""
     read = HostBackend().read([content.node for content in contents], start, stop)
-    return [interop_pandas.to_chunked(some, content.type) for some, content in zip(read, contents, strict=True)]
+    return [interop_pandas.to_chunked(buffers, content.type) for buffers, content in zip(read, contents, strict=True)]
 
 
 def reader(contents: Sequence[Content], fields: Any, rows: int) -> Any:
@@ -86,10 +86,10 @@ def write_parquet(
     rows = len(index)
     levels = _Levels(index, options.keep_index)
     fields = _schema(contents, labels, dtypes, levels)
-    every = [*contents, *levels.contents]
-    ranges = pieces(every, rows)
+    written = [*contents, *levels.contents]
+    ranges = pieces(written, rows)
     if (size := options.row_group_size) is not None:
-        nbytes = sum(content.node.uncompressed_nbytes for content in every)
+        nbytes = sum(content.node.uncompressed_nbytes for content in written)
         ranges = selection.row_pieces(rows, nbytes, max(PIECE_NBYTES, nbytes * size // max(rows, 1)), size) or [(0, 0)]
 
     def tables() -> Iterator[Any]:
@@ -114,11 +114,11 @@ def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: An
     """Write tables into files of folders like ``year=2026``, all of them when all are complete."""
     import pyarrow.dataset as ds  # which takes long to import
 
-    wanted = options.partition_cols or []
-    for label in wanted:
+    key_labels = options.partition_cols or []
+    for label in key_labels:
         if label not in labels:
             raise KeyError(f"partition_cols names a column that the frame does not have: {label!r}")
-    if wanted and len(wanted) >= len(labels):
+    if key_labels and len(key_labels) >= len(labels):
         raise ValueError("partition_cols names all columns; no data is left to save")
     place = located(path, options.storage_options)
     if is_file_object(path):
@@ -128,7 +128,7 @@ def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: An
         file_options = format_.make_write_options(compression=options.compression)
     except pa.ArrowException as error:
         raise ValueError(f"compression {options.compression!r}: {error}") from error
-    keys = pa.schema([fields.field(str(label)) for label in wanted])
+    keys = pa.schema([fields.field(str(label)) for label in key_labels])
     places = [fields.get_field_index(name) for name in keys.names if pa.types.is_floating(keys.field(name).type)]
 
     def with_nulls(table: Any) -> Any:
@@ -176,9 +176,9 @@ def write_parquet_on_gpu(
     levels, index
         Levels of the index on the GPU, none of a RangeIndex; and the index in host memory.
     """
-    rows, every = len(index), [*contents, *levels]
+    rows, written = len(index), [*contents, *levels]
     fields = _schema(contents, labels, dtypes, _Levels(index, options.keep_index))
-    nodes, nbytes = [content.node for content in every], sum(content.node.uncompressed_nbytes for content in every)
+    nodes, nbytes = [content.node for content in written], sum(content.node.uncompressed_nbytes for content in written)
     count = max(min(_GPU_PIECES, -(-nbytes // _GPU_PIECE_NBYTES)), 1)
     try:
         _write_pieces_on_gpu(path, backend, nodes, rows, count, fields, options)
@@ -260,12 +260,12 @@ class _Levels:
             self.empty = index.build(backend, backend.read(index.nodes, 0, 0), 0, 0).set_names(names)
             self.types = [level.type for level in index.levels]
         else:
-            whole = self.empty = index.to_library(backend).set_names(names)
-            if not isinstance(whole, pd.RangeIndex):
-                self.empty = whole[:0]
-                self._columns = pa.Table.from_pandas(pd.DataFrame(index=whole), preserve_index=True).columns
+            labels = self.empty = index.to_library(backend).set_names(names)
+            if not isinstance(labels, pd.RangeIndex):
+                self.empty = labels[:0]
+                self._columns = pa.Table.from_pandas(pd.DataFrame(index=labels), preserve_index=True).columns
             elif preserve:
-                self._range, self.empty = whole, whole[:0]
+                self._range, self.empty = labels, labels[:0]
             self.types = [pa.int64()] if self._range is not None else [column.type for column in self._columns]
 
     def arrays(self, start: int, stop: int) -> list[Any]:
@@ -281,11 +281,11 @@ def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], lev
     """Fields of columns and levels, with the notes that pandas puts into a Parquet file."""
     from pyarrow.pandas_compat import get_logical_type
 
-    none = levels.empty[:0]
-    empty = pd.DataFrame({i: _without_rows(dtype, none) for i, dtype in enumerate(dtypes)}, index=none)
+    no_labels = levels.empty[:0]
+    empty = pd.DataFrame({i: _without_rows(dtype, no_labels) for i, dtype in enumerate(dtypes)}, index=no_labels)
     empty.columns = labels
-    found = pa.Schema.from_pandas(empty, preserve_index=levels.preserve)
-    notes = json.loads(found.metadata[b"pandas"])
+    arrow_schema = pa.Schema.from_pandas(empty, preserve_index=levels.preserve)
+    notes = json.loads(arrow_schema.metadata[b"pandas"])
     for column, content in zip(notes["columns"], contents, strict=False):
         if column["pandas_type"] == "empty":  # objects, of which the frame without rows has none to tell their type
             column["pandas_type"] = get_logical_type(content.type)
@@ -294,9 +294,9 @@ def _schema(contents: Sequence[Content], labels: Any, dtypes: Sequence[Any], lev
     if isinstance(levels.empty, pd.RangeIndex) and levels.preserve is None:
         place = levels.empty
         notes["index_columns"][0] |= {"start": place.start, "stop": place.stop, "step": place.step}
-    metadata = {**found.metadata, b"pandas": json.dumps(notes).encode()}
+    metadata = {**arrow_schema.metadata, b"pandas": json.dumps(notes).encode()}
     types = [*(content.type for content in contents), *levels.types]
-    return schema.of_fields(zip(found.names, types, strict=True)).with_metadata(metadata)
+    return schema.of_fields(zip(arrow_schema.names, types, strict=True)).with_metadata(metadata)
 
 
 def _without_rows(dtype: Any, index: Any) -> Any:

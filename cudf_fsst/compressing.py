@@ -10,7 +10,7 @@ import pandas as pd
 
 from . import index as indexes
 from . import query
-from .backend import Asked, Backend, HostBackend, check_options, of_data, of_frame
+from .backend import Backend, HostBackend, SeriesTask, check_options, of_data, of_frame
 from .codecs import registry
 from .column import CompressedColumn
 from .content_dtype import holds_text
@@ -72,11 +72,11 @@ def compress_checked(
     if codec is not None and codec not in registry.names():
         raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
     name, index = backend.interop.labels(data)
-    asked = Asked(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
+    task = SeriesTask(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
     if backend.device == "cpu":
-        ([content], _), labels = backend.compress([asked], stream=stream), indexes.of_pandas(index)
+        ([content], _), labels = backend.compress([task], stream=stream), indexes.of_pandas(index)
     else:
-        [content], labels = indexes.compress_with([asked], index, backend, stream=stream, to_host=to_host)
+        [content], labels = indexes.compress_with([task], index, backend, stream=stream, to_host=to_host)
         backend = HostBackend() if to_host else backend
     dtype = data.dtype if holds_text(content) else None
     if dtype is not None and isinstance(data, (pd.Series, pd.Index)):
@@ -132,12 +132,12 @@ def compress_frame(
     data, proxied = interop_cudf.unwrap_proxy(data)
     backend = of_frame(data)
     labels = pd.Index(data.columns) if not isinstance(data.columns, pd.Index) else data.columns.view()
-    wanted = check_codecs(codecs, labels)
+    codec_of = check_codecs(codecs, labels)
     strings = {"tile_size": tile_size, "level": level}
-    asked = [
-        Asked(series, wanted.get(label), strings, partial("column {!r}".format, label))
+    tasks = [
+        SeriesTask(series, codec_of.get(label), strings, partial("column {!r}".format, label))
         for label, series in zip(labels.tolist(), backend.interop.columns(data), strict=True)
     ]
-    columns, index = indexes.compress_with(asked, data.index, backend, stream=stream, to_host=to_host)
+    columns, index = indexes.compress_with(tasks, data.index, backend, stream=stream, to_host=to_host)
     backend = HostBackend() if to_host else backend
     return CompressedFrame._make(backend, columns, labels, index, proxied and backend.device != "cpu")

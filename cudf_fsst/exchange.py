@@ -66,7 +66,7 @@ def compress(
     if isinstance(data, (CompressedColumn, CompressedFrame)):
         raise TypeError(f"this is compressed already: a {type(data).__name__}")
     _check_polars(data)
-    made: Any
+    compressed: Any
     table = None
     if type(data).__module__.partition(".")[0] in ("pandas", "cudf") and hasattr(data, "fsst"):
         pieces = iter([data])
@@ -93,14 +93,14 @@ def compress(
                 compressor = Compressor(codec=codecs, level=level)
         compressor.append(piece)
     assert compressor is not None
-    made = compressor.finish()
-    if isinstance(made, CompressedFrame) and table is not None:
+    compressed = compressor.finish()
+    if isinstance(compressed, CompressedFrame) and table is not None:
         noted = _noted_range(table.schema)
-        if noted is not None and len(noted) != len(made):  # of other rows: to pandas, too, it says nothing
-            made = made.reset_index(drop=True)
-    if device == "auto" or device == made.device.partition(":")[0].replace("cuda", "gpu"):
-        return made
-    return made.to_host() if device == "cpu" else made.to_device()
+        if noted is not None and len(noted) != len(compressed):  # of other rows: to pandas, too, it says nothing
+            compressed = compressed.reset_index(drop=True)
+    if device == "auto" or device == compressed.device.partition(":")[0].replace("cuda", "gpu"):
+        return compressed
+    return compressed.to_host() if device == "cpu" else compressed.to_device()
 
 
 def _check_polars(data: Any) -> None:
@@ -109,13 +109,13 @@ def _check_polars(data: Any) -> None:
         return  # a LazyFrame has no rows yet
     columns = data.schema.items() if hasattr(data, "schema") else [(data.name, data.dtype)]
     for name, dtype in columns:
-        inside = [dtype]
-        while inside:
-            one = inside.pop()
-            if str(one.base_type()) in _NOT_IN_ARROW:
-                raise TypeError(f"column {name!r}: Arrow has no type for {one} of Polars")
-            inside += [field.dtype for field in getattr(one, "fields", ())]
-            inside += [one.inner] if getattr(one, "inner", None) is not None else []
+        dtypes = [dtype]
+        while dtypes:
+            inner_dtype = dtypes.pop()
+            if str(inner_dtype.base_type()) in _NOT_IN_ARROW:
+                raise TypeError(f"column {name!r}: Arrow has no type for {inner_dtype} of Polars")
+            dtypes += [field.dtype for field in getattr(inner_dtype, "fields", ())]
+            dtypes += [inner_dtype.inner] if getattr(inner_dtype, "inner", None) is not None else []
 
 
 def _reader(data: Any) -> Any:
@@ -140,21 +140,21 @@ def _tables(reader: Any) -> Iterator[Any]:
             raise TypeError(f"column {field.name!r} is compressed already; from_arrow() takes it")
     # What pandas noted says its own dtypes.
     mapper = None if reader.schema.pandas_metadata else pd.ArrowDtype
-    some: list[Any] = []
-    rows, at = 0, 0
+    batches: list[Any] = []
+    rows, first_row = 0, 0
     without_rows: list[Any] = []  # which has the categories
     for batch in reader:
-        without_rows = [batch[:0]] if not at else []
+        without_rows = [batch[:0]] if not first_row else []
         while batch.num_rows:
             part = batch.slice(0, _PIECE_ROWS - rows)
             batch = batch.slice(part.num_rows)
-            some.append(part)
+            batches.append(part)
             rows += part.num_rows
             if rows == _PIECE_ROWS:
-                yield _frame_of(some, reader.schema, mapper, at)
-                some, rows, at = [], 0, at + rows
-    if some or not at:
-        yield _frame_of(some or without_rows, reader.schema, mapper, at)
+                yield _frame_of(batches, reader.schema, mapper, first_row)
+                batches, rows, first_row = [], 0, first_row + rows
+    if batches or not first_row:
+        yield _frame_of(batches or without_rows, reader.schema, mapper, first_row)
 
 
 def _noted_range(kind: Any) -> pd.RangeIndex | None:
@@ -165,8 +165,8 @@ def _noted_range(kind: Any) -> pd.RangeIndex | None:
     return None
 
 
-def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any, at: int) -> Any:
-    """The rows from number `at` on as a DataFrame."""
+def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any, first_row: int) -> Any:
+    """The rows from number `first_row` on as a DataFrame."""
     table = pa.Table.from_batches(batches, kind)
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -178,11 +178,11 @@ def _frame_of(batches: Sequence[Any], kind: Any, mapper: Any, at: int) -> Any:
             columns.append(column)
     if columns:  # or there would be no rows
         table = pa.Table.from_arrays(columns, schema=table.schema)
-    made = table.to_pandas(types_mapper=mapper)
-    if isinstance(made.index, pd.RangeIndex):  # labels go on from piece to piece
-        noted, stop = _noted_range(kind), at + len(made)
-        made.index = pd.RangeIndex(at, stop) if noted is None or len(noted) < stop else noted[at:stop]
-    return made
+    frame = table.to_pandas(types_mapper=mapper)
+    if isinstance(frame.index, pd.RangeIndex):  # labels go on from piece to piece
+        noted, stop = _noted_range(kind), first_row + len(frame)
+        frame.index = pd.RangeIndex(first_row, stop) if noted is None or len(noted) < stop else noted[first_row:stop]
+    return frame
 
 
 def _series(array: Any, name: Any) -> Iterator[Any]:
@@ -241,8 +241,8 @@ def _column(array: Any) -> CompressedColumn:
     missing = [number for number, value in enumerate(values) if value is None]
     if missing:
         raise ValueError(f"value {missing[0]} is missing")
-    found = [CompressedColumn._from_bytes(value) for value in values]
-    return found[0] if len(found) == 1 else concat(found)
+    columns = [CompressedColumn._from_bytes(value) for value in values]
+    return columns[0] if len(columns) == 1 else concat(columns)
 
 
 def _frame(columns: Sequence[CompressedColumn], noted: Any, noted_rows: int) -> CompressedFrame:
@@ -251,8 +251,8 @@ def _frame(columns: Sequence[CompressedColumn], noted: Any, noted_rows: int) -> 
         raise ValueError(f"the columns have different numbers of rows: {', '.join(map(str, sorted(rows)))}")
     names = [column.name for column in columns]
     # Of a table whose columns were chosen anew, what was noted of all of them says nothing.
-    kept = noted is not None and list(noted) == names
-    labels = noted if kept else pd.Index(names, tupleize_cols=False)
+    labels_fit = noted is not None and list(noted) == names
+    labels = noted if labels_fit else pd.Index(names, tupleize_cols=False)
     backend, count = HostBackend(), max(rows, default=noted_rows)
     index = indexes.compress(pd.RangeIndex(count), backend)
     return CompressedFrame._make(backend, [column._content for column in columns], labels, index)

@@ -8,7 +8,7 @@ from weakref import ref
 
 import pandas as pd
 
-from .backend import Asked, Backend, DeviceBackend, HostBackend
+from .backend import Backend, DeviceBackend, HostBackend, SeriesTask
 from .backend.content import Described
 from .buffers import ColumnBuffers
 from .codecs.node import Content, Node
@@ -251,15 +251,15 @@ def of_pandas(index: pd.Index) -> CompressedIndex:
 
 
 def compress_with(
-    columns: Sequence[Asked], index: Any, backend: Backend, **options: Any
+    tasks: Sequence[SeriesTask], index: Any, backend: Backend, **options: Any
 ) -> tuple[list[Content], CompressedIndex]:
     """Compress columns and the labels of their rows in one call; `options` are the backend's."""
     range_index = None if backend.device == "cpu" else of_range(index, backend)
     if range_index is not None:
-        return backend.compress(columns, **options)[0], range_index
+        return backend.compress(tasks, **options)[0], range_index
     names = list(index.names)  # which no file might be able to hold
     plain = backend.interop.with_names(backend.interop.view(index), [None] * len(names))
-    contents, described = backend.compress(columns, plain, **options)
+    contents, described = backend.compress(tasks, plain, **options)
     assert described is not None
     notes, levels = described
     return contents, CompressedIndex(notes, len(index), levels, names=names)

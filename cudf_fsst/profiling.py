@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 @cache
 def _domain() -> Any:
-    """Where ranges go; None without `nvtx`, or if nobody looks."""
+    """The domain of ranges in `nvtx`; None without that package, or without a profiler."""
     try:
         import nvtx
     except ImportError:

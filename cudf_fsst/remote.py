@@ -44,11 +44,11 @@ _LOOKED_UP = 0.2
 
 
 class Ranges(Protocol):
-    """What is read in ranges."""
+    """A source of bytes that is read in ranges."""
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
 
     @property
     def size(self) -> int:
@@ -106,7 +106,7 @@ def located(target: Any, storage_options: Mapping[str, Any] | None = None) -> An
 
 
 def _ranges_of(system: Any, *ranges: Any) -> list[Any]:
-    """What ``cat_ranges`` of a file system gives, with errors in the places of bytes.
+    """The results of ``cat_ranges`` of a file system: for each range bytes, or an error.
 
     Most file systems have one connection or file, and mix up two threads that ask. Those of fsspec's that are
     asynchronous are made for it, unless they hand on to another one. They need not be waited for by who is interrupted.
@@ -161,7 +161,7 @@ class Remote:
     path : str
         Within it.
     url : str
-        What errors call it.
+        Its name in errors.
     """
 
     def __init__(self, system: Any, path: str, url: str) -> None:

@@ -114,7 +114,7 @@ def _shown(value: Any) -> str:
 
 
 class Positions:
-    """What ``iloc`` gives: something that is asked for rows in brackets."""
+    """The value of ``iloc``, whose ``[key]`` gives rows."""
 
     def __init__(self, select: Callable[[Any], Any]) -> None:
         self._select = select
@@ -206,7 +206,7 @@ def map_pieces(
     pieces: Sequence[tuple[int, int]],
     interop: Any,
 ) -> Any:
-    """What `map_chunks` gives of pieces that `read` reads; `interop` joins the results."""
+    """The result of `map_chunks`, of pieces that `read` reads; `interop` joins the results."""
     results = [func(read(start, stop)) for start, stop in pieces or [(0, 0)]]
     if all(interop.is_frame(result) for result in results):
         return results[0] if len(results) == 1 else interop.concat(results)
@@ -255,7 +255,7 @@ def numbers(key: Any, length: int, backend: Any, how: Callable[[Any, int], Any] 
         if how is mask_rows:
             return ascending(mask_rows(values, length))
         if values.dtype == np.int64 and values.ndim == 1 and values.flags.c_contiguous and values.size:
-            found = summarize(values)
-            if found.lowest >= 0 and found.highest < length:
-                return found
+            summary = summarize(values)
+            if summary.lowest >= 0 and summary.highest < length:
+                return summary
         return how(values, length)

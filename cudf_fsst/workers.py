@@ -53,8 +53,8 @@ def num_threads() -> int:
     return int(text)
 
 
-class _Here(threading.local):
-    """What a thread is.
+class _ThreadState(threading.local):
+    """What this thread is and does.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class _Here(threading.local):
     work: _Work | None = None
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 
 
 class _Work:
-    """What threads take items from.
+    """Items that threads take and do.
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ class _Work:
         Threads that may be at work at the same time.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         #: A thread has one of these while it is at work.
-        self.slots: deque[None] = deque([None] * most)
+        self.slots: deque[None] = deque([None] * limit)
         #: What has not begun.
         self.items: deque[Any] = deque()
         #: Whether somebody waits for the end, and what the threads then say it by.
@@ -96,7 +96,7 @@ class _Work:
         """Take items and do them until there are none; raises nothing."""
         raise NotImplementedError
 
-    def left(self) -> None:
+    def on_idle(self) -> None:
         """Called by a thread that found no more items."""
 
     def settle(self) -> BaseException | None:
@@ -161,9 +161,9 @@ class _Pool:
             if not self.threads:  # late: what is registered last is called first, and libraries must still be there
                 atexit.register(_stop)
             while len(self.threads) < len(self.wanted):
-                begun: SimpleQueue[None] = SimpleQueue()
-                _start_thread(self._run, (begun,))
-                begun.get()
+                started: SimpleQueue[None] = SimpleQueue()
+                _start_thread(self._run, (started,))
+                started.get()
         except (RuntimeError, MemoryError):  # there are as many as the system allows, or Python ends
             return False
         return True
@@ -173,13 +173,13 @@ class _Pool:
         with suppress(ValueError):
             self.wanted.remove(work)
 
-    def _run(self, begun: SimpleQueue[None]) -> None:
-        """What a thread does as long as the process lives."""
-        _here.of_pool = True
+    def _run(self, started: SimpleQueue[None]) -> None:
+        """The loop of a thread, as long as the process lives."""
+        _thread_state.of_pool = True
         threading.current_thread().name = f"cudf-fsst-{len(self.threads)}"
         self.threads.append(threading.get_ident())
-        begun.put(None)
-        del begun
+        started.put(None)
+        del started
         while True:
             work = self._calls.get()
             self._serve(work)
@@ -193,7 +193,7 @@ class _Pool:
             if self.stopped or not (work.items and work.slots):
                 break
             self.wanted.append(work)
-        work.left()
+        work.on_idle()
 
     def _help(self, work: _Work) -> None:
         while work.items:
@@ -206,10 +206,10 @@ class _Pool:
                 except IndexError:  # as many as may be are at work, and look for more when they have ended
                     return
                 try:
-                    _here.work = work
+                    _thread_state.work = work
                     work.take()
                 finally:
-                    _here.work = None
+                    _thread_state.work = None
                     work.slots.append(None)
             finally:
                 self.busy.remove(work)
@@ -230,7 +230,7 @@ def _start_anew() -> None:
     """In a forked process: it has this one thread."""
     global _pool
     _pool = _Pool()
-    _here.of_pool, _here.spare, _here.work = False, None, None
+    _thread_state.of_pool, _thread_state.spare, _thread_state.work = False, None, None
 
 
 def _stop() -> None:
@@ -254,7 +254,7 @@ class _ItemsCall(_Work, Generic[_T, _R]):
 
     def take(self) -> None:
         """Take items and do them until there are none, or one fails."""
-        outer, _here.spare = _here.spare, self._spare
+        outer, _thread_state.spare = _thread_state.spare, self._spare
         try:
             while True:
                 try:
@@ -267,9 +267,9 @@ class _ItemsCall(_Work, Generic[_T, _R]):
                     self._errors[number] = error
                     self.items.clear()
         finally:
-            _here.spare = outer
+            _thread_state.spare = outer
 
-    def left(self) -> None:
+    def on_idle(self) -> None:
         """Lend the thread to calls that an item makes."""
         self._spare.append(None)
 
@@ -316,7 +316,7 @@ def map_items(function: Callable[[_T], _R], items: Sequence[_T], threads: int | 
         KeyboardInterrupt, in the same way.
     """
     asked = num_threads() if threads is None else threads
-    count, spare = min(asked, len(items)), _here.spare
+    count, spare = min(asked, len(items)), _thread_state.spare
     nested = spare is not None
     if spare is None:
         spare = deque([None] * (asked - count))
@@ -400,7 +400,7 @@ class TaskGroup(_Work):
 
 
 class Promise(Generic[_T]):
-    """What a thread of a group makes, for all who ask.
+    """A value that a thread of a group makes, for all who wait for it.
 
     Parameters
     ----------
@@ -432,9 +432,9 @@ class Promise(Generic[_T]):
         del self  # which holds the error, and so this frame
 
     def result(self) -> _T:
-        """What was made, or what that raised."""
+        """The value; raises the error with which making it failed."""
         # A thread does not wait for another one, of which there may be none.
-        if not self._ended and (not self._sent or (_here.of_pool and self._group.withdraw(self._make))):
+        if not self._ended and (not self._sent or (_thread_state.of_pool and self._group.withdraw(self._make))):
             self._make()
         # Everybody waits by an object of his own: an interrupt breaks nobody else's.
         own: SimpleQueue[None] = SimpleQueue()
@@ -456,4 +456,4 @@ def at_work() -> int:
 
 def dropped() -> bool:
     """Whether this is a thread of the pool at work that nobody wants any more: what may take long should end."""
-    return _here.work is not None and _here.work.dropped
+    return _thread_state.work is not None and _thread_state.work.dropped

@@ -19,7 +19,7 @@ import pytest
 
 from cudf_fsst import compressing as compressing_module
 from cudf_fsst.backend import DeviceBackend
-from cudf_fsst.backend.content import Asked
+from cudf_fsst.backend.content import SeriesTask
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host as on_host
 from cudf_fsst.codecs import registry
@@ -393,7 +393,7 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
 
     backend = frames(SimpleNamespace(describe=describe))
     stream = gpu.device.stream()
-    asked = [Asked(name, strings=OPTIONS) for name in "ab"]
+    asked = [SeriesTask(name, strings=OPTIONS) for name in "ab"]
     written = [content.node for content in backend.compress(asked, stream=stream)[0]]
     with gpu.memory.Lane() as lane, gpu.transfer.Outbox() as outbox:
         hosts = [node.with_parts(iter(outbox.send_parts(list(node.parts), lane))) for node in written]
@@ -440,7 +440,7 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
         return gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
 
     backend = frames(SimpleNamespace(describe=describe))
-    (content,), _ = backend.compress([Asked("a", strings=OPTIONS)], to_host=True)
+    (content,), _ = backend.compress([SeriesTask("a", strings=OPTIONS)], to_host=True)
     assert asked == [False, True]
     same_nodes(content.node, on_host.HostCompressor(None, OPTIONS).node(column))
 
@@ -454,7 +454,7 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
     def describe(name: str, _opened: ExitStack) -> Any:
         return gpu.upload(columns[name]), columns[name].type, None
 
-    asked = [Asked(name, "gfc", what=f"column {name!r}") for name in columns]
+    asked = [SeriesTask(name, "gfc", what=f"column {name!r}") for name in columns]
     with pytest.raises(ValueError, match="column 'b': codec 'gfc' takes values of 4 or 8 bytes, not 1"):
         frames(SimpleNamespace(describe=describe)).compress(asked)
     assert gpu.device.allocations == []

@@ -386,7 +386,7 @@ def _of_bytes(
 
 
 class _Node(tuple[Any, Any]):
-    """What follows a byte: how many bytes, and one class, or for each of the 64 next bytes the same or its class."""
+    """The rest of a character: how many bytes follow, and their class, or for each of 64 next bytes a node or class."""
 
     __slots__ = ()
     __hash__ = object.__hash__

@@ -48,7 +48,7 @@ class RowAutomaton:
         return not (self.verdicts == UNDECIDED).any()
 
     def verdict(self, row: bytes) -> int:
-        """What a row is: what all ways of running an automaton have to find."""
+        """The verdict on a row, one byte after another: every other way of running the automaton has to agree."""
         state = 0
         for byte in row:
             state = int(self.following[state, byte])

@@ -16,16 +16,16 @@ from ..codecs.registry import texts
 from ..codecs.text.layout import LEVELS, TILE_SIZES
 from ..interop.cudf import is_cudf, is_cudf_frame
 from .arrival import Arrival
-from .content import Asked
+from .content import SeriesTask
 from .device import DeviceBackend
 from .host import HostBackend
 
 __all__ = [
     "Arrival",
-    "Asked",
     "Backend",
     "DeviceBackend",
     "HostBackend",
+    "SeriesTask",
     "check_options",
     "of_data",
     "of_frame",

@@ -13,8 +13,8 @@ from ..codecs.part import Part
 from ..naming import What, named
 
 
-class Asked(NamedTuple):
-    """A Series that is to be compressed.
+class SeriesTask(NamedTuple):
+    """A Series or a level of an index to compress, as the library has it; `ColumnTask` is what codecs get of it.
 
     Attributes
     ----------
@@ -39,14 +39,14 @@ class Asked(NamedTuple):
 _log = logging.getLogger("cudf_fsst.codecs")
 
 
-def log_made(asked: Sequence[Asked], made: Sequence[Content]) -> None:
-    """Log what has become of columns."""
+def log_compressed(tasks: Sequence[SeriesTask], contents: Sequence[Content]) -> None:
+    """Log codecs and sizes of columns that were compressed."""
     if not _log.isEnabledFor(logging.DEBUG):
         return
-    for one, content in zip(asked, made, strict=True):
+    for task, content in zip(tasks, contents, strict=True):
         node, text = content.node, "%s of type %s: codec %s%s, %s B in Arrow as %s B"
         sizes = f"{node.uncompressed_nbytes:,}", f"{node.nbytes:,}"
-        _log.debug(text, named(one.what), content.type, node.codec, ", as asked" if one.codec else "", *sizes)
+        _log.debug(text, named(task.what), content.type, node.codec, ", as asked" if task.codec else "", *sizes)
 
 
 #: What says an index' kind, names and dtypes, and its compressed levels (none of a RangeIndex).

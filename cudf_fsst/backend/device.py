@@ -25,7 +25,7 @@ from ..codecs.text.segment import Segment
 from ..interop import cudf
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
-from .content import Asked, Described, log_made
+from .content import Described, SeriesTask, log_compressed
 
 #: Row numbers that are made in host memory.
 _FEW_ROWS = 4096
@@ -68,47 +68,47 @@ class DeviceBackend:
         return context
 
     def compress(
-        self, asked: Sequence[Asked], index: Any = None, *, stream: Any = None, to_host: bool = False
+        self, tasks: Sequence[SeriesTask], index: Any = None, *, stream: Any = None, to_host: bool = False
     ) -> tuple[list[Content], Described | None]:
         """Compress Series and, if it is given, an index; with `to_host` into pinned host memory."""
         try:
-            return self._compress(asked, index, stream, to_host)
+            return self._compress(tasks, index, stream, to_host)
         except CharactersUnderNulls:
-            return self._compress(asked, index, stream, to_host, drop_null_chars=True)
+            return self._compress(tasks, index, stream, to_host, drop_null_chars=True)
 
     def _compress(
-        self, asked: Sequence[Asked], index: Any, stream: Any, to_host: bool, **options: bool
+        self, tasks: Sequence[SeriesTask], index: Any, stream: Any, to_host: bool, **options: bool
     ) -> tuple[list[Content], Described | None]:
         gpu = _gpu()
         notes: dict[str, Any] = {}
         levels: list[Any] = []
         if index is not None:
             notes, levels = self.interop.describe_index(index)
-        wanted, types = [], []
+        column_tasks, types = [], []
         with ExitStack() as opened:
-            every = (*asked, *(Asked(level, what="the index") for level in levels))
+            all_tasks = (*tasks, *(SeriesTask(level, what="the index") for level in levels))
             with DESCRIBE:
-                for one in every:
-                    with naming(one.what):
-                        buffers, kind, stored = self.interop.describe(one.data, opened, **options)
-                        check_codec(one.codec, kind)
-                    wanted.append(ColumnTask(buffers, one.codec, one.strings, one.what))
+                for task in all_tasks:
+                    with naming(task.what):
+                        buffers, kind, stored = self.interop.describe(task.data, opened, **options)
+                        check_codec(task.codec, kind)
+                    column_tasks.append(ColumnTask(buffers, task.codec, task.strings, task.what))
                     types.append((kind, stored))
-            gpu.ahead.start("strings" if any(is_strings(one.column.type) for one in wanted) else "values")
+            gpu.ahead.start("strings" if any(is_strings(task.column.type) for task in column_tasks) else "values")
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
             with gpu.Lane(stream) as lane, gpu.Outbox() if to_host else nullcontext() as outbox:
                 try:
-                    nodes = gpu.codecs.compress(wanted, lane=lane, outbox=outbox)
+                    nodes = gpu.codecs.compress(column_tasks, lane=lane, outbox=outbox)
                 except ValueError as error:
                     number = getattr(error, "column", None)
-                    with naming(None if number is None else every[number].what):
+                    with naming(None if number is None else all_tasks[number].what):
                         raise
-        made = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
-        log_made(every, made)
+        contents = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
+        log_compressed(all_tasks, contents)
         if index is None:
-            return made, None
-        found = made[len(asked) :]
-        return made[: len(asked)], (notes, [Content(level.node, level.type, None) for level in found])
+            return contents, None
+        index_contents = contents[len(tasks) :]
+        return contents[: len(tasks)], (notes, [Content(level.node, level.type, None) for level in index_contents])
 
     def apart(self) -> Any:
         """A stream of its own to compress in; see `device.memory.Apart`."""
@@ -116,8 +116,8 @@ class DeviceBackend:
 
         return Apart()
 
-    def kept(self, contents: Sequence[Content], apart: Any) -> list[Content]:
-        """Columns that were made apart, for use as any others."""
+    def adopt(self, contents: Sequence[Content], apart: Any) -> list[Content]:
+        """Columns that were compressed in the stream `apart`, for use in cuDF's default stream."""
         from ..device.transfer import with_buffers
 
         def parts(node: Node) -> Iterator[Part]:

@@ -27,7 +27,7 @@ from ..codecs.text.segment import Segment
 from ..interop import pandas
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, ENCODE, MATCH
-from .content import Asked, Described, log_made
+from .content import Described, SeriesTask, log_compressed
 
 
 class HostBackend:
@@ -46,27 +46,27 @@ class HostBackend:
         return nullcontext()
 
     def compress(
-        self, asked: Sequence[Asked], index: Any = None, *, stream: Any = None, to_host: bool = False
+        self, tasks: Sequence[SeriesTask], index: Any = None, *, stream: Any = None, to_host: bool = False
     ) -> tuple[list[Content], Described | None]:
         """Compress Series and, if it is given, an index."""
         del to_host
         self.check_stream(stream)
-        made = []
-        for one in asked:
-            with naming(one.what):
+        contents = []
+        for task in tasks:
+            with naming(task.what):
                 with DESCRIBE:
-                    buffers, kind, stored = self.interop.describe(one.data, lenient=one.lenient)
-                check_codec(one.codec, kind)
+                    buffers, kind, stored = self.interop.describe(task.data, lenient=task.lenient)
+                check_codec(task.codec, kind)
                 with ENCODE:
-                    [node] = host.compress([ColumnTask(buffers, one.codec, one.strings, one.what)])
-                made.append(Content(node, kind, stored))
-        log_made(asked, made)
+                    [node] = host.compress([ColumnTask(buffers, task.codec, task.strings, task.what)])
+                contents.append(Content(node, kind, stored))
+        log_compressed(tasks, contents)
         if index is None:
-            return made, None
+            return contents, None
         with naming("the index"):
             notes, levels = self.interop.describe_index(index)
             nodes = host.compress([ColumnTask(buffers, what="the index") for buffers, _ in levels])
-        return made, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
+        return contents, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
 
     def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
         """One table of a codec of text for a Series or Index of strings."""

@@ -90,7 +90,7 @@ def _characters(series: Any) -> int:
 
 
 def candidates(direction: str, tile_size: int, shared_per_block: int) -> list[Choices]:
-    """What to try besides the defaults."""
+    """Choices to try besides the defaults."""
     if direction == "decompress":
         shares = (0.5, 0.625, 0.75, 0.875, 1.0, 1.0625, 1.25, 1.5)
         found = [

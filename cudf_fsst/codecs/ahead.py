@@ -48,7 +48,7 @@ def start(need: str) -> None:
 
 
 def makers(need: str) -> Iterator[Callable[[], kernels.Kernel]]:
-    """What makes each kernel that calls of the usual kind need, by what the codecs declare."""
+    """Functions that make the kernels of usual calls, by what the codecs declare."""
     for step, who in NEEDS[need]:
         for side in _sides(who):
             yield from side.kernels(step)

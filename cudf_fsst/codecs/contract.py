@@ -95,7 +95,7 @@ class Codec(Protocol):
         """
 
     def plan(self, itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
-        """What is measured on a sample; nothing where it is not worth trying.
+        """Choices of options to measure on a sample; none where it is not worth trying.
 
         An option ``nan`` is tried where the sample has a NaN, whose bits take the option's place.
 
@@ -157,7 +157,7 @@ class DeviceCodec(Protocol):
         """Whether one piece is compressed at a time."""
 
     def kernels(self, step: str) -> Iterable[Callable[[], Kernel]]:
-        """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
+        """Functions that make the kernels of usual calls in a step of `ahead.NEEDS`; the longest to compile first."""
 
     @property
     def decompress(self) -> Callable[..., None]:
@@ -200,7 +200,7 @@ class Host(Protocol):
 
 
 class Table(Protocol):
-    """What segments of text share that were encoded together: all that decoding needs beside their bytes.
+    """A table that segments of text share: with it and their own bytes they are decoded.
 
     Immutable; tables with equal bytes are equal and have equal hashes.
     """
@@ -221,7 +221,7 @@ class Table(Protocol):
         """Read what `to_bytes` gave; ValueError for anything else."""
 
     def expand(self, codes: bytes) -> bytes:
-        """What the codes of a tile stand for; IndexError or ValueError for what are none."""
+        """The bytes that the codes of a tile stand for; IndexError or ValueError for bytes that are no codes."""
 
     def __hash__(self) -> int: ...
 
@@ -286,7 +286,7 @@ class HostTextCodec(Protocol):
 
     @property
     def REASONS(self) -> dict[int, str]:
-        """What may be wrong with a tile's codes, by number: texts with a place for the number of the tile."""
+        """Mistakes in a tile's codes, by number: texts with a place for the number of the tile."""
 
     def check_codes(self, segment: Segment) -> None:
         """Raise ValueError where a tile's codes do not decode to its bytes; all else in the segment was checked."""
@@ -299,20 +299,20 @@ class DeviceTextCodec(Protocol):
     """
 
     def encoders(self, level: str) -> Sequence[TileEncoder]:
-        """What makes tables and encodes tiles at a level, by ``text/cuda_compress.py``.
+        """Encoders of a level, which train tables and encode tiles for ``text/cuda_compress.py``.
 
         Of several, each scope gets the one that makes it smallest. Any of them encodes with any of the codec's tables.
         None: the host encodes (``text/cuda_on_host.py``).
         """
 
     def kernels(self, step: str) -> Iterable[Callable[[], Kernel]]:
-        """What makes the kernels that usual calls need in a step of `ahead.NEEDS`; the longest to compile first."""
+        """Functions that make the kernels of usual calls in a step of `ahead.NEEDS`; the longest to compile first."""
 
     def decode_table(self, table: Any) -> npt.NDArray[np.uint8]:
-        """What kernels read of a table, a multiple of 16 bytes; its address is in the view of every segment."""
+        """A table as kernels read it, a multiple of 16 bytes; its address is in the view of every segment."""
 
     def choices(self, tile_size: int) -> Any:
-        """What decides how kernels are launched, beside the device; hashable."""
+        """A hashable key of the choices by which kernels are launched, besides the device."""
 
     def decode_shape(self, tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Any:
         """``threads`` of a block, ``shared`` bytes, ``codes_capacity``, and how many warps are ``resident``.
@@ -336,7 +336,7 @@ class DeviceTextCodec(Protocol):
         """
 
     def check_table(self, table: Any) -> npt.NDArray[np.uint8]:
-        """What ``check_kernel`` reads of a table."""
+        """A table as ``check_kernel`` reads it."""
 
     @property
     def MATCHES(self) -> bool:

@@ -92,7 +92,7 @@ class Taking(NamedTuple):
 
 
 class JobTables:
-    """What several launches read, in one array that is uploaded before the first of them."""
+    """The arguments of several launches, in one array that is uploaded before the first of them."""
 
     def __init__(self) -> None:
         self._words: list[int] = []

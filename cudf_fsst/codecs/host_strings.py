@@ -90,7 +90,7 @@ def _rows(strings: HostStrings, first: int, last: int) -> HostStrings:
 def compress_coded(
     coded: DictionaryRows, kind: Any, *, codec: str | None = None, what: What = None, **options: Any
 ) -> Node | None:
-    """What `compress` makes of the same strings; None: they would have no dictionary, or more scopes than one."""
+    """Compress strings that come with codes, to the bytes of `compress`; None: it would make no dictionary, or more."""
     named = codec is not None
     one_scope = text_plan.segment_count(coded.chars_nbytes) <= text_plan.segments_per_table(coded.chars_nbytes)
     if is_text(codec) or not dict_plan.eligible(coded.rows, named=named) or not one_scope:

@@ -25,7 +25,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class _Function:
-    """What Numba makes of a function, which is made when it is wanted."""
+    """A function that Numba compiles when it is first called."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__

@@ -202,7 +202,7 @@ def check_codec(codec: str | None, kind: Any) -> None:
 
 
 def of_validity(what: What) -> What:
-    """What the log calls a column's validity."""
+    """The name of a column's validity in the log."""
     return lambda: f"validity of {named(what)}"
 
 

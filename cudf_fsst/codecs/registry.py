@@ -42,12 +42,12 @@ def texts() -> tuple[TextCodec, ...]:
 
 
 def string_names() -> tuple[str, ...]:
-    """What users may name for strings."""
+    """Names that users may give for strings."""
     return *(codec.NAME for codec in _texts), DICTIONARIES.NAME
 
 
 def names() -> tuple[str, ...]:
-    """What users may name for a column."""
+    """Names that users may give for a column."""
     return *string_names(), *(codec.NAME for codec in _values)
 
 

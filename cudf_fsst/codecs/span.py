@@ -29,7 +29,7 @@ class Span(NamedTuple):
         return self.low & mask, self.high - self.low, int(self.outside)
 
     def of(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Which of an array of unsigned integers, whose bits are those of the values, are in it."""
+        """Whether each value is in it, an array of bool; `values` are unsigned integers with the bits of the values."""
         low, reach, outside = self.fields(values.itemsize)
         kind = values.dtype.type
         found: npt.NDArray[np.bool_] = (values - kind(low)) <= kind(reach)

@@ -15,7 +15,7 @@ from .text.choose import codecs_of
 
 
 class ColumnTask(NamedTuple):
-    """What is to be compressed, and how.
+    """A column to compress: buffers, codec, options, and its name in the log.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .. import index as indexes
-from ..backend import Asked, Backend
+from ..backend import Backend, SeriesTask
 from ..callers import at_caller
 from ..codecs.node import Content
 from ..index import CompressedIndex
@@ -25,7 +25,7 @@ _F = TypeVar("_F", bound="Changing")
 
 
 class Changing(Rows):
-    """What makes other frames of a frame."""
+    """Methods that make other frames of a frame: the base of `CompressedFrame`."""
 
     __slots__ = ()
 
@@ -93,26 +93,26 @@ class Changing(Rows):
         -------
         CompressedFrame
         """
-        made = self
-        for label, given in columns.items():
-            value = given(made) if callable(given) else given
+        frame = self
+        for label, column in columns.items():
+            value = column(frame) if callable(column) else column
             if isinstance(value, Rows):
-                alike = value._index is made._index and value.device == made.device
-                if alike and hasattr(value, "_content"):
-                    made = made._with(label, value._content)
+                same_rows = value._index is frame._index and value.device == frame.device
+                if same_rows and hasattr(value, "_content"):
+                    frame = frame._with(label, value._content)
                     continue
                 value = value.decompress()  # type: ignore[attr-defined]  # as both have it
-            with made._backend.current():
-                if label in made._labels and not made._labels.is_unique:
-                    made = made._of_frame(made._range(0, None).assign(**{label: value}))
+            with frame._backend.current():
+                if label in frame._labels and not frame._labels.is_unique:
+                    frame = frame._compressed_frame(frame._range(0, None).assign(**{label: value}))
                     continue
-                bare = (made if not len(made) else made._columns_at([]))._range(0, None)
-                bare[label] = value
-                if len(bare) != len(made):  # one without rows takes those of the value
-                    made = made._of_frame(bare)
+                index_frame = (frame if not len(frame) else frame._columns_at([]))._range(0, None)
+                index_frame[label] = value
+                if len(index_frame) != len(frame):  # one without rows takes those of the value
+                    frame = frame._compressed_frame(index_frame)
                 else:
-                    made = made._with(label, made._compressed([bare[label]], [label])[0])
-        return made
+                    frame = frame._with(label, frame._compressed([index_frame[label]], [label])[0])
+        return frame
 
     @at_caller
     def fillna(self: _F, value: Any, **options: Any) -> _F:
@@ -133,7 +133,7 @@ class Changing(Rows):
         _refuse(options, axis=(0, "index", None))
         value, _ = interop_cudf.unwrap_proxy(value)
         if not self._labels.is_unique or getattr(value, "ndim", 0) > 1:
-            return self._of_frame(self._range(0, None).fillna(value, **options))
+            return self._compressed_frame(self._range(0, None).fillna(value, **options))
         values: Mapping[Any, Any] | None = None
         if isinstance(value, Mapping) or getattr(value, "ndim", 0) == 1:
             values = value if isinstance(value, Mapping) else dict(_on_host(value).items())
@@ -161,7 +161,7 @@ class Changing(Rows):
             Columns that have the dtype already are shared. The others are decoded and compressed again one at a time.
         """
         if not self._labels.is_unique:
-            return self._of_frame(self._range(0, None).astype(dtype, **options))
+            return self._compressed_frame(self._range(0, None).astype(dtype, **options))
         kinds = dict(dtype) if isinstance(dtype, (Mapping, pd.Series)) else None
         self._range(0, 0).astype(dtype, **options)  # labels that are not there are the library's error
 
@@ -191,16 +191,16 @@ class Changing(Rows):
         """
         _refuse(options)
         if not self._labels.is_unique or self._labels.nlevels > 1:
-            return self._of_frame(self._range(0, None).set_index(keys, drop=drop, append=append, **options))
-        some = keys if isinstance(keys, list) else [keys]
-        named = [key for key in some if isinstance(key, Hashable) and key in self._labels]
-        places = list(dict.fromkeys(int(self._labels.get_loc(key)) for key in named))
+            return self._compressed_frame(self._range(0, None).set_index(keys, drop=drop, append=append, **options))
+        key_list = keys if isinstance(keys, list) else [keys]
+        label_keys = [key for key in key_list if isinstance(key, Hashable) and key in self._labels]
+        places = list(dict.fromkeys(int(self._labels.get_loc(key)) for key in label_keys))
         with self._backend.current():
             part = self._columns_at(places)._range(0, None)
             index = indexes.compress(part.set_index(keys, drop=drop, append=append, **options).index, self._backend)
-        left = [place for place in range(len(self._columns)) if not (drop and place in places)]
-        columns = [self._columns[place] for place in left]
-        return self._make(self._backend, columns, self._labels.take(left), index, self._proxied)
+        remaining = [place for place in range(len(self._columns)) if not (drop and place in places)]
+        columns = [self._columns[place] for place in remaining]
+        return self._make(self._backend, columns, self._labels.take(remaining), index, self._proxied)
 
     def reset_index(self: _F, level: Any = None, *, drop: bool = False, **options: Any) -> _F:
         """A compressed frame whose rows are labelled from 0; levels of its index become columns.
@@ -221,16 +221,16 @@ class Changing(Rows):
         _refuse(options)
         with self._backend.current():
             labels = _on_host(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
-            bare = self._columns_at([])._range(0, None).reset_index(level, drop=drop)
-            new = [bare.iloc[:, place] for place in range(bare.shape[1])]
+            index_frame = self._columns_at([])._range(0, None).reset_index(level, drop=drop)
+            new = [index_frame.iloc[:, place] for place in range(index_frame.shape[1])]
             columns = [*self._compressed(new, labels), *self._columns]
-            index = indexes.compress(bare.index, self._backend)
+            index = indexes.compress(index_frame.index, self._backend)
         return self._make(self._backend, columns, labels, index, self._proxied)
 
     # How ----------------------------------------------------------------------------------------------------------
 
     def _planned(self: _F, change: Callable[[Any], Any]) -> _F:
-        """What the library makes of a row of the columns' places."""
+        """A frame of the columns that the library's call leaves of a DataFrame, by their labels, in its order."""
         plan = change(pd.DataFrame([np.arange(len(self._columns))], columns=self._labels))
         columns = [self._columns[place] for place in plan.iloc[0]]
         return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
@@ -239,42 +239,42 @@ class Changing(Rows):
         """A frame with one more column, or another in the place of one."""
         plan = pd.DataFrame([np.arange(len(self._columns))], columns=self._labels)
         plan[label] = len(self._columns)
-        every = (*self._columns, content)
-        columns = [every[place] for place in plan.iloc[0]]
+        all_columns = (*self._columns, content)
+        columns = [all_columns[place] for place in plan.iloc[0]]
         return self._make(self._backend, columns, plan.columns, self._index, self._proxied)
 
     def _compressed(self, columns: Sequence[Any], labels: Iterable[Any]) -> list[Content]:
         """Series of the library, compressed as columns of a frame are."""
-        asked = [
-            Asked(column, None, _STRINGS, partial("column {!r}".format, label))
+        tasks = [
+            SeriesTask(column, None, _STRINGS, partial("column {!r}".format, label))
             for label, column in zip(labels, columns, strict=False)  # of labels there may be more
         ]
-        return self._backend.compress(asked)[0]
+        return self._backend.compress(tasks)[0]
 
     @at_caller
-    def _changed(self: _F, change: Callable[[Any, Any], Any], alike: Callable[[Content], bool]) -> _F:
+    def _changed(self: _F, change: Callable[[Any, Any], Any], keeps: Callable[[Content], bool]) -> _F:
         """Change columns, decoded one at a time.
 
         Parameters
         ----------
         change
             Gets the label and a Series.
-        alike
+        keeps
             Whether a column whose dtype does not change stays as it is, and is shared.
         """
-        made = list(self._columns)
+        columns = list(self._columns)
         with self._backend.current():
-            none = self._range(0, 0)
+            no_rows = self._range(0, 0)
             for place, (label, content) in enumerate(zip(self._labels, self._columns, strict=True)):
-                before = none.iloc[:, place]
+                before = no_rows.iloc[:, place]
                 after = change(label, before)
-                if after is before or (after.dtype == before.dtype and alike(content)):
+                if after is before or (after.dtype == before.dtype and keeps(content)):
                     continue
-                whole = self._columns_at([place])._range(0, None).iloc[:, 0]
-                made[place] = self._compressed([change(label, whole)], [label])[0]
-        return self._make(self._backend, made, self._labels, self._index, self._proxied)
+                series = self._columns_at([place])._range(0, None).iloc[:, 0]
+                columns[place] = self._compressed([change(label, series)], [label])[0]
+        return self._make(self._backend, columns, self._labels, self._index, self._proxied)
 
-    def _of_frame(self: _F, data: Any) -> _F:
+    def _compressed_frame(self: _F, data: Any) -> _F:
         """A DataFrame of the library, compressed."""
         with self._backend.current():
             columns = self._compressed([data.iloc[:, place] for place in range(data.shape[1])], data.columns)

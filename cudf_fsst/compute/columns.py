@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from .. import query
-from ..backend import Asked
+from ..backend import SeriesTask
 from ..callers import at_caller
 from ..codecs.node import Content
 from .labelled import Labelled
@@ -173,13 +173,13 @@ class Columns(Labelled):
 
     @at_caller
     def _changed(self: _C, change: Callable[[Any], Any]) -> _C:
-        """What the library makes of the decompressed column, compressed, with the same name and index."""
+        """The result of a call of the library on the decompressed column, compressed, with the same name and index."""
         backend = self._backend
         name: Hashable = self._name  # type: ignore[attr-defined]  # of a column
         with backend.current():
             series = change(self._range(0, None))
             options = {"table": None, "tile_size": "auto", "level": "default"}
-            ((content,), _) = backend.compress([Asked(series, None, options, lenient=True)])
+            ((content,), _) = backend.compress([SeriesTask(series, None, options, lenient=True)])
         made: _C = self._make(content, backend, name, self._index, None, self._proxied)  # type: ignore[attr-defined]  # of a column
         return made
 

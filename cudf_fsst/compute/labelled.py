@@ -115,7 +115,7 @@ class Labelled(Rows):
 
 
 class ByLabels(Labelled):
-    """What a frame finds by labels and expressions."""
+    """Rows of a frame by labels and expressions: the base of `CompressedFrame`."""
 
     __slots__ = ()
 

@@ -143,7 +143,7 @@ class _Side(NamedTuple):
 
 
 def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
-    """What ``left.decompress().merge(right, how, **options)`` gives."""
+    """The result of ``left.decompress().merge(right, how, **options)``."""
     right, _ = interop_cudf.unwrap_proxy(right)
     with left._backend.current():
         _refuse(left, right, how, options)

@@ -51,7 +51,7 @@ def _add(numbers: Any, values: Any, sums: Any) -> None:
 
 @njit()
 def _add_floats(numbers: Any, values: Any, sums: Any, lost: Any, counts: Any) -> None:
-    """Of each column an array."""
+    """Add a piece to sums of columns: `values`, `sums`, `lost` and `counts` have an array for each column."""
     for row in range(numbers.size):
         group = numbers[row]
         if group >= 0:
@@ -174,7 +174,7 @@ def _add_columns(numbers: Any, columns: Sequence[tuple[Floats, npt.NDArray[Any]]
 
 
 class Spread:
-    """What variances are made of."""
+    """Means and sums of squared differences of groups, of which variances are made."""
 
     def __init__(self, groups: int, dtype: Any) -> None:
         self.means, self.squares = np.zeros(groups, dtype), np.zeros(groups, dtype)

@@ -56,16 +56,16 @@ class HostPool:
         limit : int
             Bytes to be pinned at most, if what is free can be given back to the system for that.
         """
-        found = [self._fit(size) for size in sizes]
-        missing = sum(size for size, taken in zip(sizes, found, strict=True) if taken is None)
+        ranges = [self._fit(size) for size in sizes]
+        missing = sum(size for size, fitted in zip(sizes, ranges, strict=True) if fitted is None)
         self._peak = max(self._peak, self._taken + missing)
         if missing:
             try:
                 self._grow(missing, limit)
             except MemoryError:
-                return found
-            found = [taken or self._fit(size) for size, taken in zip(sizes, found, strict=True)]
-        return found
+                return ranges
+            ranges = [fitted or self._fit(size) for size, fitted in zip(sizes, ranges, strict=True)]
+        return ranges
 
     def give(self, address: int, pages: Pages, nbytes: int) -> None:
         """Take a range back."""
@@ -103,9 +103,9 @@ class HostPool:
             return None
         free = self._free[place]
         self._drop(free)
-        found, address, pages = free
-        if found > nbytes:
-            self._add((found - nbytes, address + nbytes, pages))
+        free_nbytes, address, pages = free
+        if free_nbytes > nbytes:
+            self._add((free_nbytes - nbytes, address + nbytes, pages))
         self._taken += nbytes
         return address, pages
 

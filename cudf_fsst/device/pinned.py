@@ -45,7 +45,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _PinnedMemory:
-    """What a numpy array of pinned memory is based on; the memory goes back to the pool with it."""
+    """The base of a numpy array of pinned memory; the memory goes back to the pool with it."""
 
     __slots__ = ("__array_interface__", "_held", "_range", "_returned")
 
@@ -135,25 +135,25 @@ def host_buffers(sizes: Sequence[int]) -> list[npt.NDArray[np.uint8]]:
     If the pool must grow, it grows once for all of them.
     """
     global _in_use, _sound
-    made = []
+    buffers = []
     with _lock:
         count, limit = _count(), _default_limit() if _limit is None else _limit
         _sound = False
-        wanted = []
+        pinned_sizes = []
         for nbytes in sizes:
             fits = nbytes > 0 and count + rounded(nbytes) <= limit
             count += rounded(nbytes) if fits else 0
-            wanted.append(rounded(nbytes) if fits else 0)
-        ranges = iter(_pool.take([size for size in wanted if size], limit))
-        for nbytes, size in zip(sizes, wanted, strict=True):
-            taken = next(ranges) if size else None
-            if taken is None:
-                made.append(np.empty(nbytes, np.uint8))
+            pinned_sizes.append(rounded(nbytes) if fits else 0)
+        ranges = iter(_pool.take([size for size in pinned_sizes if size], limit))
+        for nbytes, size in zip(sizes, pinned_sizes, strict=True):
+            pinned_range = next(ranges) if size else None
+            if pinned_range is None:
+                buffers.append(np.empty(nbytes, np.uint8))
             else:
                 _in_use += size
-                made.append(np.asarray(_PinnedMemory(*taken, nbytes)))
+                buffers.append(np.asarray(_PinnedMemory(*pinned_range, nbytes)))
         _sound = True
-    return made
+    return buffers
 
 
 def is_pinned(array: npt.NDArray[np.uint8]) -> bool:

@@ -31,10 +31,10 @@ _THREADS, _PER_BLOCK = 256, 64 << 10
 
 def with_buffers(part: Part, meta: Any, codes: Any) -> Part:
     """A part with other buffers; `dataclasses.replace` takes four times as long, and frames have many parts."""
-    made = object.__new__(type(part))
-    made.__dict__.update(part.__dict__)
-    made.__dict__["meta"], made.__dict__["codes"] = meta, codes
-    return made
+    copied = object.__new__(type(part))
+    copied.__dict__.update(part.__dict__)
+    copied.__dict__["meta"], copied.__dict__["codes"] = meta, codes
+    return copied
 
 
 def _copy_lane() -> Lane:
@@ -86,15 +86,15 @@ def _grouped(arrays: Sequence[npt.NDArray[Any]]) -> tuple[list[int], list[_Toget
         else:
             alone.append(number)
     groups: list[_Together] = []
-    rest: list[int] = []
+    ungrouped: list[int] = []
     for numbers in lying.values():
         group = _lying_together(arrays, numbers) if len(numbers) > 1 else None
         if group is None:
-            rest += numbers
+            ungrouped += numbers
         else:
             groups.append(group)
     gathered = [_Together()]
-    for number in sorted(rest):
+    for number in sorted(ungrouped):
         if gathered[-1].nbytes + arrays[number].size > TOGETHER:
             gathered.append(_Together())
         gathered[-1].add(number, arrays[number].size)
@@ -106,8 +106,8 @@ def _grouped(arrays: Sequence[npt.NDArray[Any]]) -> tuple[list[int], list[_Toget
 
 def _lying_together(arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int]) -> _Together | None:
     """Some arrays of the same base as a group, if they lie in it just as they are to travel."""
-    whole = arrays[numbers[0]].base
-    if not isinstance(whole, np.ndarray) or whole.dtype != np.uint8 or not whole.flags.c_contiguous:
+    base = arrays[numbers[0]].base
+    if not isinstance(base, np.ndarray) or base.dtype != np.uint8 or not base.flags.c_contiguous:
         return None
     placed = sorted((arrays[number].__array_interface__["data"][0], number) for number in numbers)
     first, group = placed[0][0], _Together()
@@ -117,13 +117,13 @@ def _lying_together(arrays: Sequence[npt.NDArray[Any]], numbers: Sequence[int]) 
             return None
     if group.nbytes > TOGETHER:
         return None
-    start = first - whole.__array_interface__["data"][0]
-    group.host = whole.reshape(-1)[start : start + group.nbytes]
+    start = first - base.__array_interface__["data"][0]
+    group.host = base.reshape(-1)[start : start + group.nbytes]
     return group
 
 
 class _Parcel(_Together):
-    """What is to leave the GPU as one, while it is collected.
+    """Small buffers that leave the GPU as one, while they are collected.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Outbox:
         return sent  # type: ignore[return-value]  # none is None any more
 
     def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
-        """Where a small buffer will be; None if there is no pinned memory for a parcel."""
+        """The host array of a small buffer, filled in later; None if there is no pinned memory for a parcel."""
         if self._parcel is not None and self._parcel.nbytes + ALIGNMENT + buffer.size > TOGETHER:
             self._dispatch()
         if self._parcel is None:

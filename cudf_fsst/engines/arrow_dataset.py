@@ -59,19 +59,19 @@ class Dataset(arrow.FileSystemDataset):
         """
         return self._scanner(columns, filter, self._table.rows, options)
 
-    def _scanner(self, columns: Any, wanted: Any, rows: int, options: Any) -> Any:
-        where = self._where if wanted is None else wanted if self._where is None else self._where & wanted
+    def _scanner(self, columns: Any, expression: Any, rows: int, options: Any) -> Any:
+        where = self._where if expression is None else expression if self._where is None else self._where & expression
         tree = None if where is None else arrow_filter.tree_of(where)
         read = _read(columns, where, tree, self._table.names)
         mask = None
         if tree is not None:
-            known = arrow_filter.columns_of(tree)
-            asked = self._table.select([name for name in self._table.names if name in known]).on_host()
-            nodes = [content.node for content in asked.contents]
-            mask = asked.mask(arrow_filter.predicates(tree, asked.names, nodes))
-        some = self._table.select(read).on_host()
-        pieces = list(cuts(some, range(rows), mask))
-        scanned = arrow.FileSystemDataset(*_files(some, pieces, _schema(self._table)))
+            used = arrow_filter.columns_of(tree)
+            filter_table = self._table.select([name for name in self._table.names if name in used]).on_host()
+            nodes = [content.node for content in filter_table.contents]
+            mask = filter_table.mask(arrow_filter.predicates(tree, filter_table.names, nodes))
+        output_table = self._table.select(read).on_host()
+        pieces = list(cuts(output_table, range(rows), mask))
+        scanned = arrow.FileSystemDataset(*_files(output_table, pieces, _schema(self._table)))
         return arrow.Scanner.from_dataset(scanned, columns=columns, filter=where, **options)
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> Any:
@@ -92,11 +92,11 @@ class Dataset(arrow.FileSystemDataset):
         plain = filter is None and self._where is None and (columns is None or isinstance(columns, list))
         if not plain or numbers.null_count or not pa.types.is_integer(numbers.type):
             return self.scanner(columns, filter, **options).take(indices)
-        wanted = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < self._table.rows:
+        rows = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < self._table.rows:
             raise pa.ArrowIndexError(f"a row of {indices!r} is not there: the dataset has {self._table.rows}")
-        some = self._table.select(self._table.names if columns is None else columns).on_host()
-        return _decoded(some, PieceRows(0, some.rows, wanted))
+        table = self._table.select(self._table.names if columns is None else columns).on_host()
+        return _decoded(table, PieceRows(0, table.rows, rows))
 
     def filter(self, expression: Any) -> Dataset:
         """A dataset of the rows for which an expression is true, too."""
@@ -117,13 +117,13 @@ def _read(columns: Any, where: Any, tree: Any, names: Sequence[str]) -> list[str
     """Columns that are decoded."""
     if columns is None:
         return list(names)
-    found = set(columns) if not isinstance(columns, dict) else set()
-    asked = [*columns.values()] if isinstance(columns, dict) else []
-    for one in [*map(arrow_filter.tree_of, asked), *([] if where is None else [tree])]:
-        if one is None:
+    used = set(columns) if not isinstance(columns, dict) else set()
+    expressions = [*columns.values()] if isinstance(columns, dict) else []
+    for expression in [*map(arrow_filter.tree_of, expressions), *([] if where is None else [tree])]:
+        if expression is None:
             return list(names)
-        found |= arrow_filter.columns_of(one)
-    return [name for name in names if name in found] or list(names[:1])
+        used |= arrow_filter.columns_of(expression)
+    return [name for name in names if name in used] or list(names[:1])
 
 
 # Pieces of a table are files of Arrow's, which are made when they are opened. So all that Arrow does with files works.
@@ -134,7 +134,7 @@ def _pieces(table: EngineTable) -> list[PieceRows]:
 
 
 def _files(table: EngineTable, pieces: Sequence[PieceRows], fields: Any) -> tuple[Any, ...]:
-    """What `pyarrow.dataset.FileSystemDataset` takes, of pieces of a table; `fields`: the schema of all columns."""
+    """Arguments of `pyarrow.dataset.FileSystemDataset` for pieces of a table; `fields`: the schema of all columns."""
     kind = arrow.IpcFileFormat()
     system = fs.PyFileSystem(_Pieces(table, pieces))
     return [kind.make_fragment(f"piece {i}", system) for i in range(len(pieces))], fields, kind, system
@@ -190,7 +190,7 @@ class _Pieces(fs.FileSystemHandler):
     open_input_stream = open_input_file
 
     def get_type_name(self) -> str:
-        """What Arrow calls it."""
+        """The name of the file system in Arrow."""
         return "cudf_fsst"
 
     def normalize_path(self, path: str) -> str:

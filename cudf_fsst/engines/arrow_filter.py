@@ -72,7 +72,7 @@ Tree = Call | Field | Constant
 
 
 def tree_of(expression: Any) -> Tree | None:
-    """What an expression of Arrow says; None: it cannot be read."""
+    """The tree of an expression of Arrow; None: it cannot be read."""
     try:
         (buffer,) = expression.__reduce__()[1]
         with pa.ipc.open_file(buffer) as file:

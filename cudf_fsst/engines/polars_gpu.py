@@ -46,52 +46,55 @@ class GpuSource(PolarsSource, RankAwareSource):
         if rank is None and not _is_asked_by_engine():
             return super().__call__(with_columns, predicate, n_rows, batch_size)
         names = list(self._schema) if with_columns is None else with_columns
-        count, found = self._sized(names, self._share(rank or 0, nranks or 1, n_rows))
-        return SizedChunks(count, found)
+        count, pieces = self._sized(names, self._share(rank or 0, nranks or 1, n_rows))
+        return SizedChunks(count, pieces)
 
-    def _sized(self, wanted: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
+    def _sized(self, names: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
         """How many pieces of some rows there are, and the pieces."""
-        read = list(wanted) or list(self._schema)[:1]
+        read = list(names) or list(self._schema)[:1]
         if not isinstance(self._tables[0], EngineTable):
-            return self._of_files(wanted, read, rows)
+            return self._of_files(names, read, rows)
         (table,) = self._tables
         used = self._used(self._where)
-        both = table.select(list(dict.fromkeys([*used, *read]))).on_gpu()
-        mask, there = mask_of(both.select(used), self._where), both.select(read)
+        needed = table.select(list(dict.fromkeys([*used, *read]))).on_gpu()
+        mask, output = mask_of(needed.select(used), self._where), needed.select(read)
         rows = range(rows.start, min(rows.stop, table.rows))
-        planned = _planned(there, mask, rows)
-        return len(planned), (self._piece(there, wanted, chosen(there, mask, *one)) for one in planned)
+        planned = _planned(output, mask, rows)
+        return len(planned), (self._piece(output, names, chosen(output, mask, *bounds)) for bounds in planned)
 
-    def _of_files(self, wanted: Sequence[str], read: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
+    def _of_files(self, names: Sequence[str], read: Sequence[str], rows: range) -> tuple[int, Iterator[Any]]:
         """Pieces of files have as many rows as the first file's bytes of a row say, for the others are not open yet."""
-        parts = list(self._parts(rows))
-        if not parts:
-            return 1, iter([self._no_rows(wanted)])
-        first, _ = parts[0]
+        files = list(self._tables_of(rows))
+        if not files:
+            return 1, iter([self._no_rows(names)])
+        first, _ = files[0]
         nbytes = first.select(read).nbytes
         step = max(_piece_nbytes() * first.rows // max(nbytes, 1), 1)
-        ranges = [(file, [(at, min(at + step, some.stop)) for at in some[::step]]) for file, some in parts]
-        return sum(len(some) for _, some in ranges), self._pieces_of_files(wanted, read, ranges)
+        ranges = [
+            (file, [(begin, min(begin + step, rows_of_file.stop)) for begin in rows_of_file[::step]])
+            for file, rows_of_file in files
+        ]
+        return sum(len(rows_of_file) for _, rows_of_file in ranges), self._pieces_of_files(names, read, ranges)
 
-    def _pieces_of_files(self, wanted: Sequence[str], read: Sequence[str], ranges: Sequence[Any]) -> Iterator[Any]:
-        for file, some in ranges:
+    def _pieces_of_files(self, names: Sequence[str], read: Sequence[str], ranges: Sequence[Any]) -> Iterator[Any]:
+        for file, pieces in ranges:
             mask = mask_of(file.select(self._used(self._where)).on_gpu(), self._where)
-            there: EngineTable | None = None
-            for start, stop in some:
+            table: EngineTable | None = None
+            for start, stop in pieces:
                 if mask is not None and not bool(mask[start:stop].any()):
-                    yield self._no_rows(wanted)
+                    yield self._no_rows(names)
                     continue
-                there = there or file.select(read).on_gpu()
-                yield self._piece(there, wanted, chosen(there, mask, start, stop))
+                table = table or file.select(read).on_gpu()
+                yield self._piece(table, names, chosen(table, mask, start, stop))
             file.end()
 
-    def _piece(self, table: EngineTable, wanted: Sequence[str], rows: PieceRows) -> Any:
+    def _piece(self, table: EngineTable, names: Sequence[str], rows: PieceRows) -> Any:
         """Rows of a table as a DataFrame of cudf-polars."""
-        dtypes = {name: DataType(self._schema[name]) for name in wanted}
+        dtypes = {name: DataType(self._schema[name]) for name in names}
         with table.backend.current():
             columns = [
-                Column(_as(plain_column(some, readable(content.type)), dtypes[name]), dtypes[name], name=name)
-                for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+                Column(_as(plain_column(column, readable(content.type)), dtypes[name]), dtypes[name], name=name)
+                for name, column, content in zip(table.names, table.read(rows), table.contents, strict=True)
                 if name in dtypes
             ]
             hand_over()
@@ -119,36 +122,36 @@ def _piece_nbytes() -> int:
 def _planned(table: EngineTable, mask: Any, rows: range) -> list[tuple[int, int]]:
     """Ranges of rows of which so much is decoded that each fills a piece; one at least."""
     limit = _piece_nbytes()
-    every = [(max(a, rows.start), min(b, rows.stop)) for a, b in table.pieces(limit)]
-    every = [(start, stop) for start, stop in every if start < stop] or [(0, 0)]
+    ranges = [(max(a, rows.start), min(b, rows.stop)) for a, b in table.pieces(limit)]
+    ranges = [(start, stop) for start, stop in ranges if start < stop] or [(0, 0)]
     if mask is None:
-        return every
-    most = max(limit * table.rows // max(table.nbytes, 1), 1)
+        return ranges
+    limit_rows = max(limit * table.rows // max(table.nbytes, 1), 1)
     with table.backend.current():
-        kept = table.backend.arrays.stack([mask[start:stop].sum() for start, stop in every]).tolist()
-    found, held = [every[0]], kept[0]
-    for (start, stop), count in zip(every[1:], kept[1:], strict=True):
-        if held + count <= most // 4:  # so few that they are taken by number
-            found[-1], held = (found[-1][0], stop), held + count
+        counts = table.backend.arrays.stack([mask[start:stop].sum() for start, stop in ranges]).tolist()
+    planned, count_held = [ranges[0]], counts[0]
+    for (start, stop), count in zip(ranges[1:], counts[1:], strict=True):
+        if count_held + count <= limit_rows // 4:  # so few that they are taken by number
+            planned[-1], count_held = (planned[-1][0], stop), count_held + count
         else:
-            found.append((start, stop))
-            held = count
-    return found
+            planned.append((start, stop))
+            count_held = count
+    return planned
 
 
 def _as(column: Any, dtype: Any) -> Any:
     """A pylibcudf column as the engine has a type: decimals of 16 bytes, times in units that Polars has."""
-    wanted = dtype.plc_type
+    target = dtype.plc_type
     if dtype.id() == plc.TypeId.EMPTY:
-        return plc.Column(wanted, column.size(), None, None, column.size(), 0, [])
+        return plc.Column(target, column.size(), None, None, column.size(), 0, [])
     children = [column.child(i) for i in range(column.num_children())]
     if dtype.id() == plc.TypeId.LIST and children:
         (inner,) = dtype.children
         children = [children[0], _as(children[1], inner)]
     elif dtype.id() == plc.TypeId.STRUCT:
         children = [_as(child, inner) for child, inner in zip(children, dtype.children, strict=True)]
-    elif column.type() != wanted:
-        return plc.unary.cast(column, wanted)
+    elif column.type() != target:
+        return plc.unary.cast(column, target)
     else:
         return column
-    return plc.Column(wanted, column.size(), None, column.null_mask(), column.null_count(), column.offset(), children)
+    return plc.Column(target, column.size(), None, column.null_mask(), column.null_count(), column.offset(), children)

@@ -83,7 +83,7 @@ class FileFrame:
 
 
 class PolarsSource:
-    """What Polars asks for the rows of tables, as ``register_io_source`` wants it. It does not change.
+    """The callable of ``register_io_source`` by which Polars gets the rows of tables. It does not change.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ class PolarsSource:
 
     def __init__(self, schema: dict[str, Any], tables: Sequence[EngineTable | FileFrame], where: Any = None) -> None:
         self._schema, self._tables, self._filter = schema, tables, where
-        #: What may be answered before Polars filters.
+        #: The filter, if it may be answered before Polars filters.
         self._where = where if where is not None and polars_filter.is_row_by_row(where) else None
 
     def lazy(self) -> Any:
         """The LazyFrame."""
         from polars.io.plugins import register_io_source
 
-        made = register_io_source(self, schema=self._schema, validate_schema=True, is_pure=True)
-        return made if self._filter is None else made.filter(self._filter)
+        frame = register_io_source(self, schema=self._schema, validate_schema=True, is_pure=True)
+        return frame if self._filter is None else frame.filter(self._filter)
 
     def __call__(
         self,
@@ -143,63 +143,63 @@ class PolarsSource:
         step = -(-total // nranks)
         return range(min(rank * step, total), min((rank + 1) * step, total))
 
-    def _parts(self, rows: range) -> Iterator[tuple[EngineTable | FileFrame, range]]:
+    def _tables_of(self, rows: range) -> Iterator[tuple[EngineTable | FileFrame, range]]:
         """The tables that have some of these rows, each with the range of its own rows."""
         before = 0
         for table in self._tables:
             if before >= rows.stop:
                 return
-            one = table.begin()
-            first, last = max(rows.start - before, 0), min(rows.stop - before, one.rows)
-            before += one.rows
+            opened = table.begin()
+            first, last = max(rows.start - before, 0), min(rows.stop - before, opened.rows)
+            before += opened.rows
             if first < last:
-                yield one, range(first, last)
+                yield opened, range(first, last)
 
-    def _used(self, asked: Any) -> list[str]:
+    def _used(self, expression: Any) -> list[str]:
         """The columns that an expression reads."""
-        return [] if asked is None else [name for name in asked.meta.root_names() if name in self._schema]
+        return [] if expression is None else [name for name in expression.meta.root_names() if name in self._schema]
 
-    def _pieces(self, wanted: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:
+    def _pieces(self, names: Sequence[str], predicate: Any, rows: range) -> Iterator[Any]:
         # Polars' CPU engine makes `where` a part of the predicate.
-        asked = self._where if predicate is None else predicate
-        read = list(dict.fromkeys([*wanted, *self._used(predicate)]))
+        expression = self._where if predicate is None else predicate
+        read = list(dict.fromkeys([*names, *self._used(predicate)]))
         if not read and predicate is not None:  # of no column: which says of each row the same, or looks at its number
             read = list(self._schema)[:1]
         empty = True
-        for one, some in self._parts(rows):
-            mask = mask_of(one.select(self._used(asked)).on_host(), asked)
+        for opened, own_rows in self._tables_of(rows):
+            mask = mask_of(opened.select(self._used(expression)).on_host(), expression)
             if mask is not None and not bool(mask.any()):
                 continue  # no other column of a file is read
-            table = one.select(read).on_host()
-            for piece in cuts(table, some, mask):
-                found = self._read(table, piece)
+            table = opened.select(read).on_host()
+            for piece in cuts(table, own_rows, mask):
+                frame = self._read(table, piece)
                 if predicate is not None:
-                    found = found.filter(predicate)
+                    frame = frame.filter(predicate)
                 empty = False
-                yield found.select(wanted) if wanted else _without_columns(found.height)
+                yield frame.select(names) if names else _without_columns(frame.height)
         if empty:  # where the predicate may be wrong all the same
-            found = self._no_rows(read)
-            yield (found if predicate is None else found.filter(predicate)).select(wanted)
+            frame = self._no_rows(read)
+            yield (frame if predicate is None else frame.filter(predicate)).select(names)
 
-    def _no_rows(self, wanted: Sequence[str]) -> Any:
-        return polars_module().DataFrame(schema={name: self._schema[name] for name in wanted})
+    def _no_rows(self, names: Sequence[str]) -> Any:
+        return polars_module().DataFrame(schema={name: self._schema[name] for name in names})
 
     def _read(self, table: EngineTable, rows: PieceRows) -> Any:
         """Rows of a table as a DataFrame of Polars."""
         if not table.names:
             return _without_columns(len(rows))
         arrays = [
-            array(some, content.type, name)
-            for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+            array(column, content.type, name)
+            for name, column, content in zip(table.names, table.read(rows), table.contents, strict=True)
         ]
         # Polars takes no column whose name is empty, but gives it one; nor does it cast one that is named so.
-        fields = pa.schema([(str(place), made.type) for place, made in enumerate(arrays)])
-        found = polars_module().DataFrame(pa.Table.from_arrays(arrays, schema=fields))
+        fields = pa.schema([(str(place), values.type) for place, values in enumerate(arrays)])
+        frame = polars_module().DataFrame(pa.Table.from_arrays(arrays, schema=fields))
         types = [self._schema[name] for name in table.names]
-        wanted = {str(place): kind for place, kind in enumerate(types) if found.dtypes[place] != kind}
-        found = found.cast(wanted) if wanted else found
-        found.columns = list(table.names)
-        return found
+        casts = {str(place): kind for place, kind in enumerate(types) if frame.dtypes[place] != kind}
+        frame = frame.cast(casts) if casts else frame
+        frame.columns = list(table.names)
+        return frame
 
 
 def _without_columns(rows: int) -> Any:
@@ -207,8 +207,8 @@ def _without_columns(rows: int) -> Any:
     return polars_module().DataFrame(table_of([], pa.schema([]), rows))
 
 
-def mask_of(table: EngineTable, asked: Any) -> Any:
-    """Rows that may be meant by an expression; None: all."""
-    if asked is None:
+def mask_of(table: EngineTable, expression: Any) -> Any:
+    """A mask of the rows for which an expression may be true; None: any may be."""
+    if expression is None:
         return None
-    return table.mask(polars_filter.predicates(asked, table.names, [content.node for content in table.contents]))
+    return table.mask(polars_filter.predicates(expression, table.names, [content.node for content in table.contents]))

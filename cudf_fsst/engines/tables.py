@@ -159,7 +159,7 @@ def readable(kind: Any) -> Any:
 
 
 def array(read: Any, kind: Any, name: str) -> Any:
-    """What was read of a column as an Arrow array; strings that are not UTF-8 are refused: engines do not look."""
+    """Rows of a column as an Arrow array; strings that are not UTF-8 are refused: engines do not look."""
     made = arrow_columns.rebuild(read, readable(kind))
     if any(map(is_text, within(kind))):
         try:

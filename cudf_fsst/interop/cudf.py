@@ -144,17 +144,17 @@ def of_array(values: Any, name: Any, index: Any) -> Any:
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
     """A Series of what a question was answered with; see `pandas.answers`."""
-    made = series(build(column, column.type, None), name, index)
+    result = series(build(column, column.type, None), name, index)
     if column.null_count and not pd.isna(missing):
-        made = made.fillna(missing)
-    return made if made.dtype == dtype else made.astype(dtype)
+        result = result.fillna(missing)
+    return result if result.dtype == dtype else result.astype(dtype)
 
 
 def categories(values: Any) -> tuple[Any, Any]:
     """The codes of values as categories, -1 of missing ones, in a CuPy array, and their dtype."""
-    made = values.astype("category")
-    codes = made.cat.codes  # missing ones are -1, or missing, by version
-    return codes.fillna(-1).values, made.dtype
+    converted = values.astype("category")
+    codes = converted.cat.codes  # missing ones are -1, or missing, by version
+    return codes.fillna(-1).values, converted.dtype
 
 
 def categorical(column: ColumnBuffers, dtype: Any) -> Any:
@@ -182,8 +182,8 @@ def matching_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
 
     with ExitStack() as opened:
         sides = [plc.Table([_opened(column, opened) for column in side]) for side in (left, right)]
-        found: tuple[Any, Any] = plc.join.inner_join(*sides, plc.types.NullEquality.EQUAL)
-    return found
+        rows: tuple[Any, Any] = plc.join.inner_join(*sides, plc.types.NullEquality.EQUAL)
+    return rows
 
 
 def _opened(column: Any, opened: ExitStack) -> Any:
@@ -192,14 +192,14 @@ def _opened(column: Any, opened: ExitStack) -> Any:
 
 
 def positions(rows: Any) -> Any:
-    """What `matching_rows` gave of a side in a CuPy array, which shares it."""
+    """Row numbers of a side of `matching_rows` as a CuPy array, which shares their memory."""
     import cupy
 
     return cupy.asarray(rows.data()).view(np.int32)
 
 
 def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
-    """Rows of columns by what `matching_rows` gave of their side."""
+    """Rows of columns, by the row numbers of their side of `matching_rows`."""
     import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
@@ -207,8 +207,11 @@ def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
         return []
     with ExitStack() as opened:
         table = plc.Table([_opened(column, opened) for column in columns])
-        found = plc.copying.gather(table, rows, plc.copying.OutOfBoundsPolicy.DONT_CHECK).columns()
-    return [ColumnBase.create(made, column.dtype) for made, column in zip(found, columns, strict=True)]
+        gathered_columns = plc.copying.gather(table, rows, plc.copying.OutOfBoundsPolicy.DONT_CHECK).columns()
+    return [
+        ColumnBase.create(gathered_column, column.dtype)
+        for gathered_column, column in zip(gathered_columns, columns, strict=True)
+    ]
 
 
 def factorized(series: Any) -> tuple[Any, Any]:
@@ -225,12 +228,12 @@ def distinct(series: Any) -> Any:
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
     cudf = cudf_module()
-    like = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
-    made = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=like.index)
+    example = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
+    frame = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=example.index)
     if sort:  # equal numbers stay in that order
-        made = made.sort_values(["count", "first"], ascending=[ascending, True])
-    found = made["count"].astype(like.dtype)
-    return (found / found.sum()).rename("proportion") if normalize else found
+        frame = frame.sort_values(["count", "first"], ascending=[ascending, True])
+    result = frame["count"].astype(example.dtype)
+    return (result / result.sum()).rename("proportion") if normalize else result
 
 
 def scalars(series: Any) -> list[Any]:
@@ -319,7 +322,7 @@ def on_gpu(choice: str) -> bool:
 
 @cache
 def on_device(device: str) -> AbstractContextManager[Any]:
-    """What makes a GPU the current one."""
+    """A context in which a GPU is the current one."""
     import cupy
 
     made: AbstractContextManager[Any] = cupy.cuda.Device(int(device.removeprefix("cuda:")))

@@ -216,7 +216,7 @@ def _codes_type(column: Any) -> Any:
 
 
 def dtype_notes(dtype: Any) -> dict[str, Any] | None:
-    """What `pandas_columns.decode_column` and `_dtype` want to know of a dtype."""
+    """Notes on a dtype, for `pandas_columns.decode_column` and `_dtype`."""
     import cudf
 
     if isinstance(dtype, cudf.CategoricalDtype):
@@ -325,7 +325,7 @@ def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> An
 
 
 def in_cudf(kind: Any) -> Any:
-    """What cuDF has of an Arrow type: days and large lists it has not, wherever they are."""
+    """The Arrow type that cuDF has instead of one with days or large lists, wherever they are."""
     if _types.is_date32(kind):
         return pa.timestamp("s")
     if _types.is_date64(kind):

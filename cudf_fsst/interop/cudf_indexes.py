@@ -146,7 +146,7 @@ def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence
 
 
 def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
-    """What says an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
+    """Notes on an index' kind, names and dtypes, and its levels as columns (none of a RangeIndex)."""
     import cudf
 
     names = [encode_name(name) for name in index.names]

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class _Footer:
-    """What a file says of itself, which is parsed once for all reads; for any thread.
+    """The footer of a file, parsed once for all reads; for any thread.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class _Footer:
         self._ranges = ranges
         if ranges is None:
             with open(path, "rb") as file:
-                own = FileObject(file)
-                self._nbytes, footer = own.size, _footer_bytes(own)
+                source = FileObject(file)
+                self._nbytes, footer = source.size, _footer_bytes(source)
         else:
             self._nbytes, footer = ranges.size, _footer_bytes(ranges)
         #: A file of its footer alone, from which no rows can be read.
@@ -63,22 +63,25 @@ class _Footer:
         options, numbers = self._options(names), list(groups)
         reader = plc.io.experimental.HybridScanReader.from_metadata(self._metadata)
         ranges = reader.all_column_chunks_byte_ranges(numbers, options)
-        for one in ranges:
-            if not 0 <= one.offset <= self._nbytes or not 0 <= one.size <= self._nbytes - one.offset:
-                raise ValueError(f"{one.size} bytes at {one.offset} of a file of {self._nbytes}")
+        for chunk_range in ranges:
+            if (
+                not 0 <= chunk_range.offset <= self._nbytes
+                or not 0 <= chunk_range.size <= self._nbytes - chunk_range.offset
+            ):
+                raise ValueError(f"{chunk_range.size} bytes at {chunk_range.offset} of a file of {self._nbytes}")
         if self._ranges is None:
-            one_after_another = plc.io.parquet_io_utils.IOSubmissionPolicy.SERIALIZE
-            chunks = plc.io.parquet_io_utils.fetch_byte_ranges_to_device(
-                self._source, ranges, one_after_another, stream
-            )
+            policy = plc.io.parquet_io_utils.IOSubmissionPolicy.SERIALIZE
+            chunks = plc.io.parquet_io_utils.fetch_byte_ranges_to_device(self._source, ranges, policy, stream)
         else:
-            found = self._ranges.read([(one.offset, one.offset + one.size) for one in ranges])
-            own = Stream(stream)
-            chunks = [plc.gpumemoryview(rmm.DeviceBuffer.to_device(bytes(some), own)) for some in found]
-        made = reader.materialize_all_columns(numbers, chunks, options, stream)
-        columns = [_without_days(column, stream) for column in made.tbl.columns()]
+            chunk_bytes = self._ranges.read(
+                [(chunk_range.offset, chunk_range.offset + chunk_range.size) for chunk_range in ranges]
+            )
+            rmm_stream = Stream(stream)
+            chunks = [plc.gpumemoryview(rmm.DeviceBuffer.to_device(bytes(chunk), rmm_stream)) for chunk in chunk_bytes]
+        table = reader.materialize_all_columns(numbers, chunks, options, stream)
+        columns = [_without_days(column, stream) for column in table.tbl.columns()]
         stream.synchronize()
-        return columns, {"columns": made.column_names(include_children=False), "child_names": made.child_names}
+        return columns, {"columns": table.column_names(include_children=False), "child_names": table.child_names}
 
 
 def _footer_bytes(file: Ranges) -> bytes:
@@ -101,7 +104,7 @@ def _without_days(column: Any, stream: Any) -> Any:
 
 
 class Begun:
-    """What libcudf has to know of files. Threads look for it while pyarrow looks at the same files.
+    """Footers and empty frames of files, for libcudf. Threads make them while pyarrow reads the same files' footers.
 
     Of a file of 524 row groups that takes pyarrow 13 ms, libcudf 7 for the footer and 11 for a frame without rows. Use
     it as a context, several times over as a `TaskGroup`, on the device that reads.
@@ -113,7 +116,7 @@ class Begun:
     """
 
     def __init__(self, path: Any, columns: Sequence[str] | None, filters: Any) -> None:
-        self._asked = path, columns, filters
+        self._request = path, columns, filters
         self._device = on_device(current_device())
         self._group = TaskGroup(2)
         self._lock, self._footers = threading.Lock(), dict[str, Promise[_Footer]]()
@@ -129,7 +132,7 @@ class Begun:
 
     def begin(self) -> None:
         """Begin to look at the file, in threads, if it is one of this machine."""
-        path, columns, filters = self._asked
+        path, columns, filters = self._request
         if isinstance(path, (str, os.PathLike)) and os.path.isfile(path):
             name = os.fsdecode(path)
             if columns is None:
@@ -178,11 +181,11 @@ class Chunk(NamedTuple):
         """Whether a DataFrame of it has just these buffers: nothing is made in the default stream."""
         import pylibcudf as plc
 
-        made = (plc.TypeId.LIST, plc.TypeId.STRUCT, plc.TypeId.EMPTY)
-        return not any(column.type().id() in made for column in self.columns)
+        copied_types = (plc.TypeId.LIST, plc.TypeId.STRUCT, plc.TypeId.EMPTY)
+        return not any(column.type().id() in copied_types for column in self.columns)
 
     def done(self) -> None:
-        """Let what this thread does with it end before its memory is used again."""
+        """Have its memory reused only after the work that this thread has enqueued with it."""
         from ..device.memory import Lane
 
         self.stream.wait_event(Lane().event())
@@ -225,12 +228,12 @@ class ParquetFiles:
         begun: Begun,
     ) -> None:
         self._columns, self._levels, self._filters, self._begun = columns, list(levels), filters, begun
-        self._keys = {name: pd.Index([one for one in values if one is not None]) for name, values in keys.items()}
+        self._keys = {name: pd.Index([value for value in values if value is not None]) for name, values in keys.items()}
         if filters is None:
             begun.expect(paths[0])
-        found = begun.empty(paths[0], columns)
+        empty = begun.empty(paths[0], columns)
         #: A frame without rows.
-        self.empty = self.with_keys(found, dict.fromkeys(keys))
+        self.empty = self.with_keys(empty, dict.fromkeys(keys))
         #: Of its columns: a pandas.Index.
         self.labels = self.empty.columns if isinstance(self.empty.columns, pd.Index) else self.empty.columns.to_pandas()
         self._dtypes = [column.dtype for column in columns_of(self.empty)]
@@ -240,11 +243,11 @@ class ParquetFiles:
         source: Any = path
         if (ranges := self._begun.ranges.get(path)) is not None:  # cuDF would read the whole file, too
             source = io.BytesIO(bytes(ranges.read([(0, ranges.size)])[0]))
-        found = cudf_module().read_parquet(
+        frame = cudf_module().read_parquet(
             source, columns=self._columns, row_groups=[list(groups)], filters=self._filters
         )
-        found = found.drop(columns=[name for name in self._keys if name in found.columns])
-        return self.with_keys(found, keys)
+        frame = frame.drop(columns=[name for name in self._keys if name in frame.columns])
+        return self.with_keys(frame, keys)
 
     def scan(self, path: str, groups: Sequence[int], names: Sequence[str]) -> Chunk:
         """Columns of row groups of a file, for `frame`; in any thread."""
@@ -265,41 +268,41 @@ class ParquetFiles:
         """A DataFrame of what `scan` read: columns of these places, and those of the index if they were read."""
         import pylibcudf as plc
 
-        found = cudf_module().DataFrame.from_pylibcudf(plc.Table(chunk.columns), metadata=chunk.names)
+        frame = cudf_module().DataFrame.from_pylibcudf(plc.Table(chunk.columns), metadata=chunk.names)
         if self._levels and self._levels[0] in chunk.names["columns"]:
-            found = self._with_index(found)
+            frame = self._with_index(frame)
         # Not the frame's own dtypes, nor its columns as Series: for 16 columns they take 7 ms, compressing them 2.5.
-        for place, name, column in zip(places, list(found), columns_of(found), strict=True):
+        for place, name, column in zip(places, list(frame), columns_of(frame), strict=True):
             dtype = self._dtypes[place]
             if column.dtype != dtype:  # pandas' notes tell of decimals another precision, of nulls object
-                found[name] = with_dtype(found[name], dtype)
-        return found
+                frame[name] = with_dtype(frame[name], dtype)
+        return frame
 
     def no_columns(self, rows: int) -> Any:
         """A DataFrame of so many rows."""
         cudf = cudf_module()
         return cudf.DataFrame(index=cudf.RangeIndex(rows))
 
-    def _with_index(self, found: Any) -> Any:
+    def _with_index(self, frame: Any) -> Any:
         cudf = cudf_module()
-        labels, names = found[self._levels], list(self.empty.index.names)
+        labels, names = frame[self._levels], list(self.empty.index.names)
         if len(self._levels) == 1:
             index = cudf.Index(labels[self._levels[0]], name=names[0])
         else:
             index = cudf.MultiIndex.from_frame(labels)
             index.names = names
-        found = found.drop(columns=self._levels)
-        found.index = index
-        return found
+        frame = frame.drop(columns=self._levels)
+        frame.index = index
+        return frame
 
-    def with_keys(self, found: Any, keys: Mapping[str, Any]) -> Any:
+    def with_keys(self, frame: Any, keys: Mapping[str, Any]) -> Any:
         """The frame with columns of categories for the folders that its file lies in."""
         cudf = cudf_module()
         for name, values in self._keys.items():
             code = -1 if keys[name] is None else values.get_loc(keys[name])
-            codes = pd.Categorical.from_codes(np.full(len(found), code), values)
-            found[name] = cudf.Series(codes, index=found.index)
-        return found
+            codes = pd.Categorical.from_codes(np.full(len(frame), code), values)
+            frame[name] = cudf.Series(codes, index=frame.index)
+        return frame
 
 
 #: Files whose footers are kept.

@@ -21,7 +21,7 @@ def is_pandas(data: Any) -> bool:
 
 
 def extras(data: Any) -> dict[str, Any]:
-    """What `restore` gives back to a pandas object: flags, ``attrs``, labels of columns or the name, the index' names.
+    """Notes for `restore` on a pandas object: flags, ``attrs``, labels of columns or the name, the index' names.
 
     It shares with the object what that has.
     """

@@ -50,7 +50,7 @@ def check_exact(index: Any, notes: dict[str, Any], columns: Callable[[], Sequenc
 
 
 def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
-    """What `assemble_index` makes an index of: JSON, and an Arrow column for each level (none for a RangeIndex).
+    """An index as `assemble_index` takes it: JSON notes, and an Arrow column for each level (none for a RangeIndex).
 
     Raises
     ------

@@ -45,7 +45,7 @@ def changed_objects(found: Any, wanted: Any) -> list[Any]:
 
 
 def reason(error: Exception, index: Any) -> str:
-    """What is wrong with labels or values that raised this; the libraries do not name decimals that are no numbers."""
+    """The reason why labels or values raised an error; the libraries do not name decimals that are no numbers."""
     for values in objects_of(index):
         for value in values:
             # A quiet NaN is a missing value.

@@ -108,21 +108,21 @@ def row_values(key: Any) -> npt.NDArray[Any]:
 
 def concat(results: Sequence[Any]) -> Any:
     """Join the results of a function called on consecutive pieces, labels kept."""
-    made = pd.concat(results)
+    joined = pd.concat(results)
     labels = [result.index for result in results]
-    if not is_object(made.index.dtype) and all(is_object(one.dtype) and one.nlevels == 1 for one in labels):
+    if not is_object(joined.index.dtype) and all(is_object(index.dtype) and index.nlevels == 1 for index in labels):
         # pandas would have them `str`. They were not when they were together.
-        made.index = pd.Index(np.concatenate(labels), dtype=object, name=made.index.name)
-    return made
+        joined.index = pd.Index(np.concatenate(labels), dtype=object, name=joined.index.name)
+    return joined
 
 
 def joined_dtype(dtype: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What says the dtype of labels that ``pandas.concat`` makes of others of strings; `dtype` says theirs."""
+    """The stored dtype of the labels that ``pandas.concat`` gives for labels of strings of a stored dtype."""
     if dtype != {"kind": "object"}:
         return dtype
-    some = pd.Index(["a"], dtype=object)
-    _, made = concat_labels([None, None], [some, some])
-    return dtypes.encode_dtype(made.dtype)
+    labels = pd.Index(["a"], dtype=object)
+    _, joined = concat_labels([None, None], [labels, labels])
+    return dtypes.encode_dtype(joined.dtype)
 
 
 def concat_values(results: Sequence[Any]) -> Any:
@@ -132,11 +132,11 @@ def concat_values(results: Sequence[Any]) -> Any:
 
 def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
     """Values at some positions, some of them often; labels are left out. No two rows share a list."""
-    made = series.iloc[numbers].reset_index(drop=True)
-    if made.dtype == object and any(isinstance(value, list) for value in series):
-        values = [value[:] if isinstance(value, list) else value for value in made]
-        made = pd.Series(values, dtype=object, name=made.name)
-    return made
+    rows = series.iloc[numbers].reset_index(drop=True)
+    if rows.dtype == object and any(isinstance(value, list) for value in series):
+        values = [value[:] if isinstance(value, list) else value for value in rows]
+        rows = pd.Series(values, dtype=object, name=rows.name)
+    return rows
 
 
 def all_missing(series: Any) -> bool:
@@ -156,7 +156,7 @@ def of_array(values: npt.NDArray[Any], name: Any, index: Any) -> Any:
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    """A Series of what a question was answered with.
+    """A Series of the answers to a question.
 
     Parameters
     ----------
@@ -167,23 +167,25 @@ def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: A
     missing
         What the Series has where there is none.
     """
-    values, gone = column.values, None
+    values, missing_rows = column.values, None
     if column.null_count:
-        gone = np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0
+        missing_rows = np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0
         if not isinstance(dtype, np.dtype) and not pd.isna(missing):
-            values[gone], gone = missing, None
+            values[missing_rows], missing_rows = missing, None
     if isinstance(dtype, pd.ArrowDtype):
-        made = _bits(values) if values.dtype == np.bool_ and gone is None else pa.array(values, mask=gone)
-        made = made.cast(dtype.pyarrow_dtype)
-        return pd.Series(pd.arrays.ArrowExtensionArray(_chunked(made)), index=index, name=name, copy=False)
+        array = (
+            _bits(values) if values.dtype == np.bool_ and missing_rows is None else pa.array(values, mask=missing_rows)
+        )
+        array = array.cast(dtype.pyarrow_dtype)
+        return pd.Series(pd.arrays.ArrowExtensionArray(_chunked(array)), index=index, name=name, copy=False)
     if isinstance(dtype, np.dtype):
         values = values.astype(dtype, copy=False)
-        if gone is not None:
-            values[gone] = missing
+        if missing_rows is not None:
+            values[missing_rows] = missing
         return pd.Series(values, index=index, name=name, copy=False)
-    gone = np.zeros(column.rows, bool) if gone is None else gone
-    made = dtype.construct_array_type()(values.astype(dtype.numpy_dtype, copy=False), gone)
-    return pd.Series(made, index=index, name=name, copy=False)
+    missing_rows = np.zeros(column.rows, bool) if missing_rows is None else missing_rows
+    array = dtype.construct_array_type()(values.astype(dtype.numpy_dtype, copy=False), missing_rows)
+    return pd.Series(array, index=index, name=name, copy=False)
 
 
 def _bits(values: npt.NDArray[np.bool_]) -> Any:
@@ -194,8 +196,8 @@ def _bits(values: npt.NDArray[np.bool_]) -> Any:
 
 def categories(values: Any) -> tuple[npt.NDArray[Any], Any]:
     """The codes of values as categories, -1 of missing ones, and their dtype."""
-    made = values.astype("category")
-    return made.cat.codes.to_numpy(), made.dtype
+    converted = values.astype("category")
+    return converted.cat.codes.to_numpy(), converted.dtype
 
 
 def categorical(column: ColumnBuffers, dtype: Any) -> Any:
@@ -227,17 +229,19 @@ def distinct(series: Any) -> Any:
 
 def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
     """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
-    like = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
+    example = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
     # Where each of them is among the values. Not by an index, which would decode bytes that are not UTF-8.
-    both = pd.concat([values, pd.Series(like.index, dtype=values.dtype)], ignore_index=True)
-    codes, _ = pd.factorize(both, use_na_sentinel=False)
-    place = np.empty(len(values), np.int64)
-    place[codes[: len(values)]] = np.arange(len(values))
-    found = counts[place[codes[len(values) :]]]
-    made = pd.Series(found, index=like.index, name="proportion" if normalize else "count").astype(like.dtype)
+    values_twice = pd.concat([values, pd.Series(example.index, dtype=values.dtype)], ignore_index=True)
+    codes, _ = pd.factorize(values_twice, use_na_sentinel=False)
+    positions = np.empty(len(values), np.int64)
+    positions[codes[: len(values)]] = np.arange(len(values))
+    counts_in_order = counts[positions[codes[len(values) :]]]
+    result = pd.Series(counts_in_order, index=example.index, name="proportion" if normalize else "count").astype(
+        example.dtype
+    )
     if sort:
-        made = made.sort_values(ascending=ascending, kind="stable")
-    return made / made.sum() if normalize else made
+        result = result.sort_values(ascending=ascending, kind="stable")
+    return result / result.sum() if normalize else result
 
 
 def scalars(series: Any) -> list[Any]:
@@ -257,7 +261,7 @@ def mode() -> Any:
 
 
 def like(series: Any, pat: str, esc: str | None = None) -> Any:
-    """What cuDF's ``str.like`` answers; dtype and missing values are those of ``str.contains``.
+    """The answers of cuDF's ``str.like``, with the dtype and the missing values of ``str.contains``.
 
     Parameters
     ----------
@@ -266,25 +270,25 @@ def like(series: Any, pat: str, esc: str | None = None) -> Any:
     esc
         What stands before "%", "_" and itself where they stand for themselves: one character at most.
     """
-    found = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
-    return _as_method(series, found, lambda some: some.str.contains("a", regex=False))
+    matches = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
+    return _as_method(series, matches, lambda strings: strings.str.contains("a", regex=False))
 
 
 def byte_count(series: Any) -> Any:
     """Bytes of strings, in UTF-8; dtype and missing values are those of ``str.len``."""
-    return _as_method(series, pc.binary_length(_as_arrow(series)), lambda some: some.str.len())
+    return _as_method(series, pc.binary_length(_as_arrow(series)), lambda strings: strings.str.len())
 
 
-def _as_method(series: Any, found: Any, method: Callable[[Any], Any]) -> Any:
+def _as_method(series: Any, array: Any, method: Callable[[Any], Any]) -> Any:
     """A Series of an Arrow array, with the dtype and the missing values that a method would give it."""
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    nulls, some = found.null_count > 0, found.null_count < len(found)
-    example = method(pd.Series(["a"] * some + [None] * nulls, dtype=series.dtype))
-    values = found.fill_null(pa.scalar(0).cast(found.type)).to_numpy(zero_copy_only=False).copy()
-    column = ColumnBuffers(found.type, len(found), found.null_count, values=values)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    nulls, has_values = array.null_count > 0, array.null_count < len(array)
+    example = method(pd.Series(["a"] * has_values + [None] * nulls, dtype=series.dtype))
+    values = array.fill_null(pa.scalar(0).cast(array.type)).to_numpy(zero_copy_only=False).copy()
+    column = ColumnBuffers(array.type, len(array), array.null_count, values=values)
     if nulls:
-        column.validity = np.packbits(found.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
+        column.validity = np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little")
     return answers(column, example.dtype, example.iloc[-1] if nulls else None, series.name, series.index)
 
 
@@ -348,7 +352,7 @@ def to_chunked(column: ColumnBuffers, kind: Any) -> Any:
 
 
 def describe_index(index: Any) -> tuple[dict[str, Any], list[tuple[ColumnBuffers, Any]]]:
-    """What says an index' kind, names and dtypes, and buffers and types of its levels (none of a RangeIndex)."""
+    """Notes on an index' kind, names and dtypes, and buffers and types of its levels (none of a RangeIndex)."""
     notes, columns = indexes.describe_index(index)
     return notes, [(arrow_columns.describe(column), column.type) for column in columns]
 

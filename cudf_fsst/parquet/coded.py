@@ -51,35 +51,37 @@ def coded_columns(piece: Piece, names: Sequence[str], schema: Any) -> dict[str, 
     ValueError
         A row has a code that no value of the dictionary has.
     """
-    wanted = _with_dictionaries(piece, names, schema)
-    found: dict[str, CodedColumn] = {}
-    if wanted:
+    names_with_dictionaries = _with_dictionaries(piece, names, schema)
+    columns: dict[str, CodedColumn] = {}
+    if names_with_dictionaries:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(piece.open(), metadata=piece.fragment.metadata, read_dictionary=wanted) as file:
-            table = file.read_row_groups(piece.groups, columns=wanted)
-        for name in wanted:
+        with pq.ParquetFile(
+            piece.open(), metadata=piece.fragment.metadata, read_dictionary=names_with_dictionaries
+        ) as file:
+            table = file.read_row_groups(piece.groups, columns=names_with_dictionaries)
+        for name in names_with_dictionaries:
             coded = _coded(table[name])
             if coded is not None:
-                found[name] = CodedColumn(coded, schema.field(name).type, table[name])
-    return found
+                columns[name] = CodedColumn(coded, schema.field(name).type, table[name])
+    return columns
 
 
 def _with_dictionaries(piece: Piece, names: Sequence[str], schema: Any) -> list[str]:
     """Columns of strings of which all row groups of a piece have dictionaries."""
-    wanted = [name for name in names if name not in piece.keys and _is_string(schema.field(name).type)]
-    if not wanted:
+    string_names = [name for name in names if name not in piece.keys and _is_string(schema.field(name).type)]
+    if not string_names:
         return []
-    there, metadata = piece.fragment.physical_schema, piece.fragment.metadata
+    file_schema, metadata = piece.fragment.physical_schema, piece.fragment.metadata
     places = {metadata.row_group(0).column(i).path_in_schema: i for i in range(metadata.num_columns)}
-    found = []
-    for name in wanted:
+    names_with_dictionaries = []
+    for name in string_names:
         # A path with a dot may be that of a struct's field.
-        if "." not in name and name in places and _is_string(there.field(name).type):
+        if "." not in name and name in places and _is_string(file_schema.field(name).type):
             chunks = [metadata.row_group(group).column(places[name]) for group in piece.groups]
-            if all(one.has_dictionary_page and _is_codes(one) for one in chunks):
-                found.append(name)
-    return found
+            if all(chunk.has_dictionary_page and _is_codes(chunk) for chunk in chunks):
+                names_with_dictionaries.append(name)
+    return names_with_dictionaries
 
 
 def _is_codes(chunk: Any) -> bool:
@@ -87,7 +89,7 @@ def _is_codes(chunk: Any) -> bool:
 
 
 def _coded(column: Any) -> DictionaryRows | None:
-    """What `dict` takes of a column with a dictionary in each chunk; None: it is read as strings."""
+    """A column with a dictionary in each chunk, for the codec `dict`; None: it is read as strings."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     dictionaries = [chunk.dictionary for chunk in chunks]
     if sum(one.nbytes for one in dictionaries) >= 2**31 or any(one.null_count for one in dictionaries):
@@ -98,14 +100,14 @@ def _coded(column: Any) -> DictionaryRows | None:
     assert isinstance(values, HostStrings)
     sizes = np.diff(values.offsets)
     codes = np.empty(len(column), np.int32)
-    at = base = chars = 0
+    row = base = chars = 0
     for chunk, dictionary in zip(chunks, dictionaries, strict=True):
         counts = np.zeros(len(dictionary), np.int64)
         bits, plain = _buffers(chunk.indices)
-        if not take_codes(plain, bits, chunk.indices.offset, base, counts, codes[at : at + len(chunk)]):
+        if not take_codes(plain, bits, chunk.indices.offset, base, counts, codes[row : row + len(chunk)]):
             raise ValueError(f"a row has a code that none of the {len(dictionary)} values of its dictionary has")
         chars += int((counts * sizes[base : base + len(dictionary)]).sum())
-        at += len(chunk)
+        row += len(chunk)
         base += len(dictionary)
     validity = np.frombuffer(column.is_valid().combine_chunks().buffers()[1], np.uint8) if column.null_count else None
     return DictionaryRows(codes, values, chars, validity, column.null_count)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import index as indexes
-from ..backend import Asked, DeviceBackend
+from ..backend import DeviceBackend, SeriesTask
 from ..codecs.node import Content, Node
 from ..compressing import check_codecs
 from ..index import CompressedIndex
@@ -61,7 +61,11 @@ class DeviceReader:
         if source.columns is not None:
             columns = [name for name in names if name not in keys and name not in source.levels]
         begun.ranges.update(
-            {path: one for path, one in zip(source.paths, source.ranges, strict=True) if one is not None}
+            {
+                path: file_ranges
+                for path, file_ranges in zip(source.paths, source.ranges, strict=True)
+                if file_ranges is not None
+            }
         )
         with reading(source.paths[0]):
             files = ParquetFiles(source.paths, columns, source.levels, keys, source.filters, begun)
@@ -69,18 +73,20 @@ class DeviceReader:
         self._keys = list(keys)
         #: Of the frame's columns.
         self.labels = files.labels
-        wanted = check_codecs(codecs, self.labels, {name: str(name) for name in codecs or ()})
-        self._codecs = [wanted.get(label) for label in self.labels]
+        codec_of = check_codecs(codecs, self.labels, {name: str(name) for name in codecs or ()})
+        self._codecs = [codec_of.get(label) for label in self.labels]
         self._strings = {"tile_size": "auto", "level": level}
         #: Names that are read, but those of the index.
         self._names = [name for name in names if name not in keys and name not in source.levels]
         self._sizes = None
         if source.pieces:
             largest = max(source.pieces, key=lambda piece: piece.rows)
-            self._sizes = sizes(largest, [name for name in source.whole.names if name not in source.keys])
-            found = shares(self._names, self._sizes, largest.rows)
+            self._sizes = sizes(largest, [name for name in source.file_schema.names if name not in source.keys])
+            shares_of_names = shares(self._names, self._sizes, largest.rows)
             places = iter(range(len(self._names)))
-            self._shares = [(some, [next(places) for _ in some]) for some in found]
+            self._shares = [
+                (names_of_share, [next(places) for _ in names_of_share]) for names_of_share in shares_of_names
+            ]
             self._shares[0] = [*source.levels, *self._shares[0][0]], self._shares[0][1]
         self.reads = list(self._planned())
 
@@ -94,15 +100,15 @@ class DeviceReader:
                 yield Read(number, 0, self._nbytes(piece, self._names), partial(self._filtered, piece))
                 continue
             for share, (names, _) in enumerate(self._shares):
-                call, left = partial(self._scanned, piece, names), self._table_nbytes(piece, names)
-                yield Read(number, share, self._nbytes(piece, names), call, left)
+                call, table_nbytes = partial(self._scanned, piece, names), self._table_nbytes(piece, names)
+                yield Read(number, share, self._nbytes(piece, names), call, table_nbytes)
 
     def _nbytes(self, piece: Piece, names: Sequence[str]) -> int:
         """Memory that it takes to read columns of a piece, about."""
         if self._sizes is None:
             return self.ahead.nbytes
-        own = [self._sizes[name] for name in names]
-        return round(piece.rows * sum(one.table + one.encoded for one in own))
+        sizes_of_columns = [self._sizes[name] for name in names]
+        return round(piece.rows * sum(size.table + size.encoded for size in sizes_of_columns))
 
     def _table_nbytes(self, piece: Piece, names: Sequence[str]) -> int | None:
         """The part of `_nbytes` that the columns themselves take; None where that is not known."""
@@ -110,9 +116,9 @@ class DeviceReader:
 
     def _filtered(self, piece: Piece) -> Any:
         with reading(piece.path):
-            found = self._files.read(piece.path, piece.groups, self._keys_of(piece))
+            frame = self._files.read(piece.path, piece.groups, self._keys_of(piece))
         interop.hand_over()
-        return found
+        return frame
 
     def _scanned(self, piece: Piece, names: Sequence[str]) -> Any:
         if not names:
@@ -129,17 +135,17 @@ class DeviceReader:
         with self.backend.apart() as self._apart:
             yield
 
-    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
-        """What has become of frames that were read; together they wait no more often than one."""
-        chunks = [data for _, data in found if isinstance(data, Chunk)]
+    def compress(self, frames_read: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """Compress frames that were read; together they wait no more often than one."""
+        chunks = [data for _, data in frames_read if isinstance(data, Chunk)]
         # Index, keys and filtered rows are made in the default stream.
-        plain = len(chunks) == len(found) and all(chunk.plain for chunk in chunks) and not interop.spills()
-        beside = plain and not self._source.levels and not self._keys
-        frames = [self._frame(read, data) for read, data in found]
-        with self._apart.work(beside=beside):
+        plain = len(chunks) == len(frames_read) and all(chunk.plain for chunk in chunks) and not interop.spills()
+        side_by_side = plain and not self._source.levels and not self._keys
+        frames = [self._frame(read, data) for read, data in frames_read]
+        with self._apart.work(beside=side_by_side):
             try:
                 if self._source.levels:
-                    return [self._compressed([one])[0] for one in frames]
+                    return [self._compressed([frame])[0] for frame in frames]
                 return self._compressed(frames)
             finally:
                 for chunk in chunks:
@@ -160,22 +166,24 @@ class DeviceReader:
 
     def _compressed(self, frames: Sequence[_Frame]) -> list[Compressed]:
         """All columns of frames; of one that has an index, that as well."""
-        asked = [
-            Asked(series, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
-            for one in frames
-            for place, series in zip(one.places, interop.columns(one.data), strict=True)
+        tasks = [
+            SeriesTask(series, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
+            for frame in frames
+            for place, series in zip(frame.places, interop.columns(frame.data), strict=True)
         ]
         index = None
         if frames[0].labels:
-            made, index = indexes.compress_with(asked, frames[0].data.index, self.backend)
+            contents, index = indexes.compress_with(tasks, frames[0].data.index, self.backend)
         else:
-            made, _ = self.backend.compress(asked)
-        columns = iter(self.backend.kept(made, self._apart))
+            contents, _ = self.backend.compress(tasks)
+        columns = iter(self.backend.adopt(contents, self._apart))
         return [
             Compressed(
-                {place: next(columns) for place in one.places}, index if one.labels else None, len(one.data) * one.first
+                {place: next(columns) for place in frame.places},
+                index if frame.labels else None,
+                len(frame.data) * frame.first,
             )
-            for one in frames
+            for frame in frames
         ]
 
     def join(self, contents: Sequence[Content], node: Node) -> Content:
@@ -185,7 +193,7 @@ class DeviceReader:
     def ranges(self, levels: Sequence[tuple[range, Any]]) -> CompressedIndex:
         """An index that is a range, the first of `levels`: cuDF reads no other ranges."""
         bounds, name = levels[0]
-        made = interop.cudf_module().RangeIndex(bounds, name=name)
-        index = indexes.of_range(made, self.backend)
+        cudf_index = interop.cudf_module().RangeIndex(bounds, name=name)
+        index = indexes.of_range(cudf_index, self.backend)
         assert index is not None
         return index

@@ -71,9 +71,9 @@ class HostReader:
         names = [name for name in source.schema.names if name not in self._levels]
         kinds = [source.schema.field(name).type for name in names]
         by_name = dict(zip(names, self.labels, strict=True))
-        wanted = check_codecs(codecs, self.labels, by_name)
+        codec_of = check_codecs(codecs, self.labels, by_name)
         self._columns = [
-            (name, label, self._dtype(name, dtype, kind, template, nested), wanted.get(label))
+            (name, label, self._dtype(name, dtype, kind, template, nested), codec_of.get(label))
             for name, label, dtype, kind in zip(names, self.labels, empty.dtypes, kinds, strict=True)
         ]
         self._strings = {"tile_size": "auto", "level": level}
@@ -102,10 +102,10 @@ class HostReader:
         if not source.pieces or source.expression is not None:
             return [names]
         largest = max(source.pieces, key=lambda piece: piece.rows)
-        found = sizes(largest, [name for name in source.whole.names if name not in source.keys])
-        whole = {*source.keys, *source.levels}
-        first, *others = shares([name for name in names if name not in whole], found, largest.rows)
-        return [[*(name for name in names if name in whole), *first], *others]
+        sizes_of_columns = sizes(largest, [name for name in source.file_schema.names if name not in source.keys])
+        in_first = {*source.keys, *source.levels}
+        first, *others = shares([name for name in names if name not in in_first], sizes_of_columns, largest.rows)
+        return [[*(name for name in names if name in in_first), *first], *others]
 
     def _read(self, piece: Piece, names: Sequence[str]) -> tuple[Any, dict[str, CodedColumn]]:
         """Columns of a piece, and those of them that come with a dictionary."""
@@ -114,8 +114,8 @@ class HostReader:
             piece = piece.fetched(None if source.expression is not None else names)
             coded = coded_columns(piece, self._may_be_coded(piece, names), source.schema)
             # A table without columns forgets how many rows it has.
-            some = [name for name in names if name not in coded] or {"": pc.scalar(None)}
-            table = piece.fragment.to_table(source.whole, some, source.expression, batch_size=_ALL)
+            names_read = [name for name in names if name not in coded] or {"": pc.scalar(None)}
+            table = piece.fragment.to_table(source.file_schema, names_read, source.expression, batch_size=_ALL)
         return table.replace_schema_metadata(self._notes), coded
 
     def _may_be_coded(self, piece: Piece, names: Sequence[str]) -> list[str]:
@@ -123,8 +123,8 @@ class HostReader:
         if self._source.expression is not None:
             return []
         codecs = {name: codec for name, _, _, codec in self._columns}
-        wanted = [name for name in names if name in codecs and codecs[name] in (None, DICTIONARIES.NAME)]
-        return [name for name in wanted if plan.eligible(piece.rows, named=codecs[name] is not None)]
+        candidates = [name for name in names if name in codecs and codecs[name] in (None, DICTIONARIES.NAME)]
+        return [name for name in candidates if plan.eligible(piece.rows, named=codecs[name] is not None)]
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -134,23 +134,23 @@ class HostReader:
         finally:
             pa.default_memory_pool().release_unused()
 
-    def compress(self, found: Sequence[tuple[Read, Any]]) -> list[Compressed]:
-        """What has become of tables that were read."""
-        made = []
-        for read, (table, coded) in found:
+    def compress(self, tables: Sequence[tuple[Read, Any]]) -> list[Compressed]:
+        """Compress tables that were read."""
+        compressed = []
+        for read, (table, coded) in tables:
             with reading(self._source.pieces[read.piece].path) if self._source.pieces else nullcontext():
-                made.append(self._compressed(table, coded, read.share == 0))
-        return made
+                compressed.append(self._compressed(table, coded, read.share == 0))
+        return compressed
 
     def _compressed(self, table: Any, coded: Mapping[str, CodedColumn], first: bool) -> Compressed:
         """Compress columns of a piece, and its index if they are the first."""
-        columns, there = {}, {*table.column_names, *coded}
+        columns, names_read = {}, {*table.column_names, *coded}
         for place, (name, label, dtype, codec) in enumerate(self._columns):
-            if name not in there:
+            if name not in names_read:
                 continue
             with naming(f"column {label!r}"):
                 if name in coded:
-                    columns[place] = self._of_coded(coded[name], dtype, codec)
+                    columns[place] = self._coded_content(coded[name], dtype, codec)
                     continue
                 values = table[name] if name not in self._source.keys else _without_null_values(table[name])
                 values = self._with_one_dictionary(name, values)
@@ -164,7 +164,7 @@ class HostReader:
                 columns[place] = Content(node, array.type, stored)
         return Compressed(columns, self._index(table) if first and self._levels else None, table.num_rows * first)
 
-    def _of_coded(self, column: CodedColumn, dtype: Any, codec: str | None) -> Content:
+    def _coded_content(self, column: CodedColumn, dtype: Any, codec: str | None) -> Content:
         """A column that comes with a dictionary, which it keeps if it would have got one; else it is decoded."""
         empty, stored = encode_arrow(pa.chunked_array([], column.type), dtype)
         node = host_strings.compress_coded(column.coded, empty.type, codec=codec, **self._strings)
@@ -181,18 +181,18 @@ class HostReader:
         labels = table.select(self._levels).to_pandas(types_mapper=mapper)
         return indexes.compress(self._with_ranges(labels.index), self.backend)
 
-    def _with_ranges(self, found: Any) -> Any:
+    def _with_ranges(self, index: Any) -> Any:
         """The index with the levels of a MultiIndex that are ranges, of which pandas notes three numbers."""
-        start, self._rows = self._rows, self._rows + len(found)
+        start, self._rows = self._rows, self._rows + len(index)
         # As pandas has it, ranges of another length are no levels. A filter leaves a length that is not known yet.
-        rows = sum(one.rows for one in self._source.pieces) if self._source.expression is None else -1
-        columns, levels = iter(range(found.nlevels)), []
-        for one in self._source.noted:
-            if isinstance(one, str):
-                levels.append(found.get_level_values(next(columns)))
-            elif len(bounds := bounds_of(one)) == rows:
-                levels.append(pd.RangeIndex(bounds[start : self._rows], name=one["name"]))
-        return pd.MultiIndex.from_arrays(levels) if len(levels) > found.nlevels else found
+        rows = sum(level.rows for level in self._source.pieces) if self._source.expression is None else -1
+        columns, levels = iter(range(index.nlevels)), []
+        for level in self._source.noted:
+            if isinstance(level, str):
+                levels.append(index.get_level_values(next(columns)))
+            elif len(bounds := bounds_of(level)) == rows:
+                levels.append(pd.RangeIndex(bounds[start : self._rows], name=level["name"]))
+        return pd.MultiIndex.from_arrays(levels) if len(levels) > index.nlevels else index
 
     def _with_one_dictionary(self, name: str, column: Any) -> Any:
         """A column of equal values with codes for the dictionary of all pieces so far, which only grows."""
@@ -212,24 +212,26 @@ class HostReader:
 
     def ranges(self, levels: Sequence[tuple[range, Any]]) -> CompressedIndex:
         """An index whose levels are ranges, with their names."""
-        made = [pd.RangeIndex(bounds, name=name) for bounds, name in levels]
-        return indexes.compress(made[0] if len(made) == 1 else pd.MultiIndex.from_arrays(made), self.backend)
+        range_indexes = [pd.RangeIndex(bounds, name=name) for bounds, name in levels]
+        return indexes.compress(
+            range_indexes[0] if len(range_indexes) == 1 else pd.MultiIndex.from_arrays(range_indexes), self.backend
+        )
 
 
 def _without_nested_dtypes(schema: Any) -> tuple[Any, set[str]]:
     """The schema without ArrowDtypes that pandas writes down, but cannot read; and the names of such columns."""
     notes = schema.pandas_metadata
-    found: set[str] = set()
+    nested: set[str] = set()
     if notes is None:
-        return schema, found
+        return schema, nested
     for column in notes["columns"]:
         try:
             pd.api.types.pandas_dtype(column["numpy_type"])
         except (TypeError, NotImplementedError):  # what pandas raises for "list<item: int64>[pyarrow]" and others
             if str(column["numpy_type"]).endswith("[pyarrow]"):
-                found.add(column["field_name"])
+                nested.add(column["field_name"])
                 column["numpy_type"] = "object"
-    return schema.with_metadata({**schema.metadata, b"pandas": json.dumps(notes).encode()}), found
+    return schema.with_metadata({**schema.metadata, b"pandas": json.dumps(notes).encode()}), nested
 
 
 def _without_ranges(schema: Any) -> Any:
@@ -240,7 +242,7 @@ def _without_ranges(schema: Any) -> Any:
     notes = schema.pandas_metadata
     if notes is None:
         return schema.metadata
-    notes["index_columns"] = [one for one in notes.get("index_columns", []) if isinstance(one, str)]
+    notes["index_columns"] = [level for level in notes.get("index_columns", []) if isinstance(level, str)]
     return {**schema.metadata, b"pandas": json.dumps(notes).encode()}
 
 

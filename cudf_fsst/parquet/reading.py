@@ -93,7 +93,7 @@ def read_parquet(
 
 
 def _read(source: ParquetSource, reader: HostReader | DeviceReader) -> CompressedFrame:
-    found: list[dict[int, Content]] = [{} for _ in reader.labels]
+    contents_of: list[dict[int, Content]] = [{} for _ in reader.labels]
     labels: dict[int, CompressedIndex] = {}
     rows = 0
     with reader.backend.current():
@@ -102,29 +102,29 @@ def _read(source: ParquetSource, reader: HostReader | DeviceReader) -> Compresse
             Progress("reading Parquet", len(reader.reads)) as progress,
             closing(read_ahead(reader.reads, reader.ahead, reader.backend.current)) as ended,
         ):
-            for some in ended:
-                pieces = [read.piece for read, _ in some]
-                for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(some), strict=True):
+            for batch in ended:
+                pieces = [read.piece for read, _ in batch]
+                for piece, (columns_of, labels_of, count) in zip(pieces, reader.compress(batch), strict=True):
                     for place, content in columns_of.items():
-                        found[place][piece] = content
+                        contents_of[place][piece] = content
                     if labels_of is not None:
                         labels[piece] = labels_of
                     rows += count
                     progress.step()
-                some.clear()
-        made = []
-        for label, by_piece in zip(reader.labels, found, strict=True):
+                batch.clear()
+        columns = []
+        for label, by_piece in zip(reader.labels, contents_of, strict=True):
             with naming(f"column {label!r}"):
                 contents = [by_piece[piece] for piece in sorted(by_piece)]
-                made.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
+                columns.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
         if labels:
             index = join_indexes([labels[piece] for piece in sorted(labels)], reader.backend)
         else:
             index = reader.ranges(_ranges(source, rows))
-    return CompressedFrame._make(reader.backend, made, reader.labels, index)
+    return CompressedFrame._make(reader.backend, columns, reader.labels, index)
 
 
 def _ranges(source: ParquetSource, rows: int) -> list[tuple[range, Any]]:
     """The ranges that the notes tell of, with their names, if they have so many rows, else the plain one."""
-    noted = [(bounds_of(one), one["name"]) for one in source.noted]
+    noted = [(bounds_of(level), level["name"]) for level in source.noted]
     return [(bounds, name) for bounds, name in noted if len(bounds) == rows] or [(range(rows), None)]

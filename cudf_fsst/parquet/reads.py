@@ -62,7 +62,7 @@ class Read:
 
 
 class Compressed(NamedTuple):
-    """What has become of a read.
+    """The compressed columns of a read.
 
     Attributes
     ----------
@@ -98,38 +98,38 @@ class Sizes:
 def sizes(piece: Piece, names: Sequence[str]) -> dict[str, Sizes] | None:
     """Sizes of all columns of the file that a piece is of; None where these do not have such `names`."""
     group = piece.fragment.metadata.row_group(piece.groups[0])
-    rows, left = max(group.num_rows, 1), deque(names)
-    found: dict[str, Sizes] = {}
+    rows, unmatched = max(group.num_rows, 1), deque(names)
+    size_of: dict[str, Sizes] = {}
     for number in range(group.num_columns):
         chunk = group.column(number)
         path = chunk.path_in_schema
-        name = next(reversed(found), None)
+        name = next(reversed(size_of), None)
         if name is None or not path.startswith(f"{name}."):  # else it is another leaf of a nested column
-            if not left or not (path == left[0] or path.startswith(f"{left[0]}.")):
+            if not unmatched or not (path == unmatched[0] or path.startswith(f"{unmatched[0]}.")):
                 return None
-            name = left.popleft()
-            found[name] = Sizes(0, 0)
+            name = unmatched.popleft()
+            size_of[name] = Sizes(0, 0)
         plain = chunk.total_uncompressed_size / rows
         table = max(plain, _WIDTHS.get(chunk.physical_type, 0))
         encoded = plain + chunk.total_compressed_size / rows
-        found[name] = Sizes(found[name].table + table, found[name].encoded + encoded)
-    return None if left else found
+        size_of[name] = Sizes(size_of[name].table + table, size_of[name].encoded + encoded)
+    return None if unmatched else size_of
 
 
-def shares(names: Sequence[str], found: dict[str, Sizes] | None, rows: int) -> list[list[str]]:
+def shares(names: Sequence[str], size_of: dict[str, Sizes] | None, rows: int) -> list[list[str]]:
     """Consecutive columns that are read together; so many `rows` at most."""
-    if found is None:
+    if size_of is None:
         return [list(names)]
-    made: list[list[str]] = [[]]
+    groups: list[list[str]] = [[]]
     nbytes = 0.0
     for name in names:
-        own = found[name].table * rows
-        if made[-1] and nbytes + own > _SHARE_NBYTES:
-            made.append([])
+        nbytes_of_column = size_of[name].table * rows
+        if groups[-1] and nbytes + nbytes_of_column > _SHARE_NBYTES:
+            groups.append([])
             nbytes = 0.0
-        made[-1].append(name)
-        nbytes += own
-    return made
+        groups[-1].append(name)
+        nbytes += nbytes_of_column
+    return groups
 
 
 class Ahead(NamedTuple):
@@ -164,36 +164,38 @@ def read_ahead(
     """
     waiting = deque(enumerate(reads))
     ended: SimpleQueue[tuple[int, Read, Any, BaseException | None]] = SimpleQueue()
-    #: Bytes and reads that are done with, until `begin` takes them off `taken` and `running`.
+    #: Bytes and reads that are done with, until `begin` takes them off `nbytes_in_use` and `running`.
     freed: deque[tuple[int, int]] = deque()
-    beginning, taken, running = threading.Lock(), 0, 0
+    beginning, nbytes_in_use, running = threading.Lock(), 0, 0
 
     def work(number: int, read: Read) -> None:
-        found, wrong = None, None
+        result, error_raised = None, None
         try:
             with context():
-                found = read.call()
+                result = read.call()
         except BaseException as error:  # raised by who waits
-            wrong = error
+            error_raised = error
         freed.append((read.nbytes - read.left_nbytes, 1))
-        ended.put((number, read, found, wrong))
-        del found, wrong
+        ended.put((number, read, result, error_raised))
+        del result, error_raised
         begin()  # whatever what has ended is used for meanwhile
 
     def begin() -> None:
-        nonlocal taken, running
+        nonlocal nbytes_in_use, running
         # Nobody waits for this lock, which an interrupt may leave as it is. Who has it looks again after that.
         while beginning.acquire(blocking=False):
             try:
                 while freed:
                     nbytes, count = freed.popleft()
-                    taken -= nbytes
+                    nbytes_in_use -= nbytes
                     running -= count
                 while (
-                    waiting and running < ahead.threads and (not taken or taken + waiting[0][1].nbytes <= ahead.nbytes)
+                    waiting
+                    and running < ahead.threads
+                    and (not nbytes_in_use or nbytes_in_use + waiting[0][1].nbytes <= ahead.nbytes)
                 ):
                     number, read = waiting.popleft()
-                    taken += read.nbytes
+                    nbytes_in_use += read.nbytes
                     running += 1
                     try:
                         group.begin(partial(work, number, read))
@@ -205,28 +207,28 @@ def read_ahead(
             if not freed:
                 return
 
-    left, there = len(reads), list[tuple[int, Read, Any, BaseException | None]]()
+    remaining, completed = len(reads), list[tuple[int, Read, Any, BaseException | None]]()
     group = TaskGroup(ahead.threads)
     with group, group, group:
         begin()
-        while left:
-            while not there or not ended.empty():
-                there.append(ended.get())
-            there.sort(key=itemgetter(0))
-            some, there = there[: ahead.at_once], there[ahead.at_once :]
-            wrong = next((error for _, _, _, error in some if error is not None), None)
-            if wrong is not None:
+        while remaining:
+            while not completed or not ended.empty():
+                completed.append(ended.get())
+            completed.sort(key=itemgetter(0))
+            batch, completed = completed[: ahead.at_once], completed[ahead.at_once :]
+            failure = next((error for _, _, _, error in batch if error is not None), None)
+            if failure is not None:
                 try:
-                    raise wrong
+                    raise failure
                 finally:  # its traceback has this frame
-                    del wrong
-                    some.clear()
-                    there.clear()
-            found = [(read, data) for _, read, data, _ in some]
-            some.clear()
-            left -= len(found)
-            used = sum(read.left_nbytes for read, _ in found)
-            yield found
-            found.clear()
+                    del failure
+                    batch.clear()
+                    completed.clear()
+            results = [(read, data) for _, read, data, _ in batch]
+            batch.clear()
+            remaining -= len(results)
+            used = sum(read.left_nbytes for read, _ in results)
+            yield results
+            results.clear()
             freed.append((used, 0))
             begin()

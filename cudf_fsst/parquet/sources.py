@@ -88,20 +88,20 @@ class Piece:
             return self
         metadata = self.fragment.metadata
         chunks = [metadata.row_group(group).column(i) for group in self.groups for i in range(metadata.num_columns)]
-        wanted = []
+        column_ranges = []
         for chunk in chunks:
             path = chunk.path_in_schema
             if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
                 start = chunk.data_page_offset
                 if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
                     start = min(start, chunk.dictionary_page_offset)
-                wanted.append((start, start + chunk.total_compressed_size))
-        if any(not 0 <= start <= stop <= self.ranges.size for start, stop in wanted):
+                column_ranges.append((start, start + chunk.total_compressed_size))
+        if any(not 0 <= start <= stop <= self.ranges.size for start, stop in column_ranges):
             raise ValueError(f"{self.path}: a column chunk lies outside of the file's {self.ranges.size} bytes")
-        joined = joined_ranges(wanted)
-        known = dict(zip((start for start, _ in joined), self.ranges.read(joined), strict=True))
+        fetched_ranges = joined_ranges(column_ranges)
+        fetched_bytes = dict(zip((start for start, _ in fetched_ranges), self.ranges.read(fetched_ranges), strict=True))
         fragment = self.fragment.format.make_fragment(
-            RangeFile(self.ranges, known),
+            RangeFile(self.ranges, fetched_bytes),
             partition_expression=self.fragment.partition_expression,
             row_groups=self.groups,
         )
@@ -118,7 +118,7 @@ class ParquetSource:
 
     Attributes
     ----------
-    whole : pyarrow.Schema
+    file_schema : pyarrow.Schema
         Of the files.
     schema : pyarrow.Schema
         Of the columns that are read, those of the index included, with pandas' notes if the files have some.
@@ -138,7 +138,7 @@ class ParquetSource:
         What each is read by, see `Piece`.
     """
 
-    whole: Any
+    file_schema: Any
     schema: Any
     columns: Sequence[str] | None
     filters: Any
@@ -150,14 +150,14 @@ class ParquetSource:
 
     @property
     def noted(self) -> list[Any]:
-        """What the notes say of the levels of the index: names of columns, and of ranges a dict."""
-        found = (self.schema.pandas_metadata or {}).get("index_columns", [])
-        return [one for one in found if isinstance(one, dict) or one in self.schema.names]
+        """Levels of the index by pandas' notes: the name of a column each, or a dict that describes a range."""
+        levels = (self.schema.pandas_metadata or {}).get("index_columns", [])
+        return [level for level in levels if isinstance(level, dict) or level in self.schema.names]
 
     @property
     def levels(self) -> list[str]:
         """Names of the columns that are the index, or levels of it."""
-        return [one for one in self.noted if isinstance(one, str)]
+        return [level for level in self.noted if isinstance(level, str)]
 
 
 class Files(NamedTuple):
@@ -176,7 +176,7 @@ class Files(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What errors call them."""
+        """Their name in errors."""
         if isinstance(self.where, (str, list)):
             name = self.where if isinstance(self.where, str) else self.where[0]
             return name if self.system is None else str(self.system.unstrip_protocol(name))
@@ -190,7 +190,7 @@ class _Handler:
         self._system = system
         self.known: dict[str, Remote] = {}
 
-    def made(self) -> Any:
+    def filesystem(self) -> Any:
         import pyarrow.fs as fs
 
         remote = self.remote
@@ -209,7 +209,7 @@ class _Handler:
 
 
 def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSource:
-    """Look at the files, and read what they say of themselves; see `read_parquet`."""
+    """Read the footers of files, and plan their pieces; see `read_parquet`."""
     import pyarrow.dataset as ds  # these take long to import
     import pyarrow.parquet as pq
 
@@ -218,7 +218,7 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
     shown, handler = files.shown, None if files.system is None else _Handler(files.system)
     with reading(shown):
         if handler is not None:
-            dataset = pq.ParquetDataset(files.where, filesystem=handler.made())
+            dataset = pq.ParquetDataset(files.where, filesystem=handler.filesystem())
         else:
             plain = isinstance(files.where, (str, list))
             dataset = pq.ParquetDataset(files.where if plain else RangeFile(files.where))
@@ -228,12 +228,12 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
         raise FileNotFoundError(f"{shown}: no Parquet file in this folder")
     expression = None if filters is None else pq.filters_to_expression(filters)
     keys: dict[str, list[Any]] = {}
-    found = []
+    pieces_found = []
     paths: list[str] = []
     ranges: list[Ranges | None] = []
     for file, fragment in enumerate(fragments):
-        own = ds.get_partition_keys(fragment.partition_expression)
-        for name, value in own.items():
+        folder_keys = ds.get_partition_keys(fragment.partition_expression)
+        for name, value in folder_keys.items():
             values = keys.setdefault(name, [])
             if value not in values:
                 values.append(value)
@@ -248,12 +248,12 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
         with reading(paths[-1]):
             footer.check(paths[-1] if ranges[-1] is None else ranges[-1], fragment.metadata)
             split = fragment.split_by_row_group(expression, schema=dataset.schema)
-            for some in _together([one.row_groups[0] for one in split]):
-                numbers, rows = [group.id for group in some], sum(group.num_rows for group in some)
+            for groups in _pieces_of_groups([group_fragment.row_groups[0] for group_fragment in split]):
+                numbers, rows = [group.id for group in groups], sum(group.num_rows for group in groups)
                 part = fragment.subset(row_group_ids=numbers)
-                found.append(Piece(part, paths[-1], file, numbers, rows, own, ranges[-1]))
+                pieces_found.append(Piece(part, paths[-1], file, numbers, rows, folder_keys, ranges[-1]))
     schema = _selected(dataset.schema, columns, shown)
-    pieces = tuple(found)
+    pieces = tuple(pieces_found)
     places = tuple(paths), tuple(ranges)
     return ParquetSource(dataset.schema, schema, columns, filters, expression, pieces, keys, *places)
 
@@ -267,19 +267,19 @@ def _check_notes(notes: Any) -> None:
     )
     if not isinstance(columns, list) or not isinstance(levels, list):
         raise ValueError("the notes that pandas leaves are damaged: they list no columns")
-    for one in columns:
-        if not isinstance(one, dict) or not {"name", "pandas_type", "numpy_type", "metadata"} <= one.keys():
-            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} describes no column")
-    for one in levels:
-        if isinstance(one, dict):
-            numbers = [one.get(name) for name in ("start", "stop", "step")]
-            if not all(isinstance(number, int) for number in numbers) or numbers[2] == 0 or "name" not in one:
-                raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} is no range")
-        elif not isinstance(one, str):
-            raise ValueError(f"the notes that pandas leaves are damaged: {one!r:.100} names no column")
+    for entry in columns:
+        if not isinstance(entry, dict) or not {"name", "pandas_type", "numpy_type", "metadata"} <= entry.keys():
+            raise ValueError(f"the notes that pandas leaves are damaged: {entry!r:.100} describes no column")
+    for entry in levels:
+        if isinstance(entry, dict):
+            numbers = [entry.get(name) for name in ("start", "stop", "step")]
+            if not all(isinstance(number, int) for number in numbers) or numbers[2] == 0 or "name" not in entry:
+                raise ValueError(f"the notes that pandas leaves are damaged: {entry!r:.100} is no range")
+        elif not isinstance(entry, str):
+            raise ValueError(f"the notes that pandas leaves are damaged: {entry!r:.100} names no column")
 
 
-def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
+def _pieces_of_groups(groups: Sequence[Any]) -> Iterator[list[Any]]:
     """Row groups of a file, piece by piece: a large one is a piece by itself, of small ones several are.
 
     Small pieces take long to compress, each has symbol tables of its own, and in few rows fewer values repeat. The rule
@@ -290,13 +290,13 @@ def _together(groups: Sequence[Any]) -> Iterator[list[Any]]:
     piece: list[Any] = []
     rows = nbytes = 0
     for group in groups:
-        own_rows, own_nbytes = group.num_rows, group.total_byte_size
-        if piece and (rows + own_rows > most_rows or nbytes + own_nbytes > most_nbytes):
+        group_rows, group_nbytes = group.num_rows, group.total_byte_size
+        if piece and (rows + group_rows > most_rows or nbytes + group_nbytes > most_nbytes):
             yield piece
             piece, rows, nbytes = [], 0, 0
         piece.append(group)
-        rows += own_rows
-        nbytes += own_nbytes
+        rows += group_rows
+        nbytes += group_nbytes
     if piece:
         yield piece
 
@@ -306,17 +306,17 @@ def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Fil
     if is_file_object(source):
         return Files(FileObject(located(source, storage_options)))
     if is_url(source):
-        found = located(source, storage_options)
-        if not isinstance(found, Remote):
-            return locate(found)
-        if not glob.has_magic(found.path):
+        file = located(source, storage_options)
+        if not isinstance(file, Remote):
+            return locate(file)
+        if not glob.has_magic(file.path):
             with suppress(IsADirectoryError):
-                found.check_file()
-            return Files(found.path, found.system)
-        paths = [one.path for one in found.matches()]
+                file.check_file()
+            return Files(file.path, file.system)
+        paths = [match.path for match in file.matches()]
         if not paths:
             raise FileNotFoundError(f"{source}: no file has such a name")
-        return Files(paths if len(paths) > 1 else paths[0], found.system)
+        return Files(paths if len(paths) > 1 else paths[0], file.system)
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(located(source, storage_options))
         if os.path.exists(path):
@@ -335,7 +335,7 @@ def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Fil
         raise ValueError("read_parquet was given an empty list of files")
     if any(map(is_url, names)):
         return _of_urls(names, storage_options)
-    paths = [os.fsdecode(located(one, storage_options)) for one in names]
+    paths = [os.fsdecode(located(match, storage_options)) for match in names]
     for path in paths:
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file")
@@ -346,13 +346,13 @@ def locate(source: Any, storage_options: Mapping[str, Any] | None = None) -> Fil
 
 def _of_urls(names: Sequence[Any], storage_options: Mapping[str, Any] | None) -> Files:
     """Several URLs, all of one file system."""
-    found = [located(one, storage_options) for one in names]
-    for name, one in zip(names, found, strict=True):
-        if not isinstance(one, Remote) or one.system != found[0].system:
+    files = [located(file, storage_options) for file in names]
+    for name, file in zip(names, files, strict=True):
+        if not isinstance(file, Remote) or file.system != files[0].system:
             raise ValueError(f"{name}: several files have to be of one file system, as {names[0]} is")
-        one.check_file()
-    paths = [one.path for one in found]
-    return Files(paths[0] if len(paths) == 1 else paths, found[0].system)
+        file.check_file()
+    paths = [file.path for file in files]
+    return Files(paths[0] if len(paths) == 1 else paths, files[0].system)
 
 
 def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:
@@ -365,12 +365,12 @@ def _selected(schema: Any, columns: Sequence[str] | None, shown: str) -> Any:
         return schema
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names, not {columns!r}")
-    wanted = list(columns)
-    for name in wanted:
-        if wanted.count(name) > 1:
-            raise ValueError(f"column {name!r} is asked for {wanted.count(name)} times")
+    selected = list(columns)
+    for name in selected:
+        if selected.count(name) > 1:
+            raise ValueError(f"column {name!r} is asked for {selected.count(name)} times")
         if name not in names:
             raise ValueError(f"{shown}: no column {name!r}; columns: {', '.join(names)}")
     noted = (schema.pandas_metadata or {}).get("index_columns", [])
-    wanted += [name for name in noted if isinstance(name, str) and name in names and name not in wanted]
-    return pa.schema([schema.field(name) for name in wanted], metadata=schema.metadata)
+    selected += [name for name in noted if isinstance(name, str) and name in names and name not in selected]
+    return pa.schema([schema.field(name) for name in selected], metadata=schema.metadata)

@@ -51,7 +51,7 @@ def witnesses(
 
 
 def with_witnesses(column: ColumnSource, ask: Callable[[Any], Any], rows: Sequence[str]) -> Callable[[Any], Any]:
-    """What asks `ask` of a Series, shown with other rows."""
+    """A function that asks `ask` of a Series with some more rows, whose answers are dropped."""
     if not rows:
         return ask
     interop = column._backend.interop

@@ -20,7 +20,7 @@ from .text import is_text, must_be_text
 CANDIDATE_DIVISOR = 8
 
 
-def answer(column: ColumnSource, name: str, asked: Request | None) -> Any:
+def answer(column: ColumnSource, name: str, request: Request | None) -> Any:
     """The answer as a Series without its proxy; None where the column is to be decoded.
 
     Parameters
@@ -28,71 +28,71 @@ def answer(column: ColumnSource, name: str, asked: Request | None) -> Any:
     column
     name
         What the log calls the call.
-    asked
+    request
         None: nothing that the codec knows.
     """
     rows = len(column)
     # What the library makes of missing values alone can differ, and costs nothing.
-    if asked is None or not column._is_text or column.null_count == rows:
+    if request is None or not column._is_text or column.null_count == rows:
         return None
-    plans = [search.plan(question) for question in asked.questions]
+    plans = [search.plan(question) for question in request.questions]
     if any(plan is None for plan in plans):
         return None
-    meaning = meaning_of(column, asked.example, asked.key)
+    meaning = meaning_of(column, request.example, request.key)
     if meaning is None:
         return None
-    if any(must_be_text(column, question) for question in asked.questions) and not is_text(column):
+    if any(must_be_text(column, question) for question in request.questions) and not is_text(column):
         return None
     backend, node = column._backend, column._content.node
     with backend.current():
-        found: ColumnBuffers | None = None
-        exact = asked.exact
+        answers: ColumnBuffers | None = None
+        exact = request.exact
         for plan in plans:
             assert plan is not None
             matched = backend.match(node, plan)
             if matched is None:
                 return None
-            some, is_answer = matched
+            more, is_answer = matched
             exact = exact and is_answer
-            if found is None:
-                found = some
+            if answers is None:
+                answers = more
             else:
-                values = _booleans(column, found)
-                values |= _booleans(column, some)
-        assert found is not None
-        way = "codes"
+                values = _booleans(column, answers)
+                values |= _booleans(column, more)
+        assert answers is not None
+        how = "codes"
         if not exact:
-            candidates = _check(column, asked, found)
+            candidates = _check(column, request, answers)
             if candidates is None:
                 return None
-            way = f"codes, {candidates} candidates"
-        if asked.negated:
-            values = _booleans(column, found)
+            how = f"codes, {candidates} candidates"
+        if request.negated:
+            values = _booleans(column, answers)
             backend.arrays.logical_not(values, out=values)
         index = column._index.shared(backend)
-        LOGGER.debug("%s: %s", name, way)
-        return backend.interop.answers(found, *meaning, column._name, index)
+        LOGGER.debug("%s: %s", name, how)
+        return backend.interop.answers(answers, *meaning, column._name, index)
 
 
-def _booleans(column: ColumnSource, found: ColumnBuffers) -> Any:
-    return column._backend.as_array(found).view(np.bool_)
+def _booleans(column: ColumnSource, answers: ColumnBuffers) -> Any:
+    return column._backend.as_array(answers).view(np.bool_)
 
 
-def _check(column: ColumnSource, asked: Request, found: ColumnBuffers) -> int | None:
-    """Let the library look at the rows that were found, and leave those that count; None: they are too many."""
+def _check(column: ColumnSource, request: Request, candidates: ColumnBuffers) -> int | None:
+    """Have the library check the candidates, and keep those that match; returns how many they were, None: too many."""
     backend, rows = column._backend, len(column)
-    values = _booleans(column, found)
-    if found.null_count:  # what was found of them means nothing
-        values &= backend.as_bits(found).view(np.bool_)
+    values = _booleans(column, candidates)
+    if candidates.null_count:  # what was found of them means nothing
+        values &= backend.as_bits(candidates).view(np.bool_)
     numbers = selection.mask_rows(values, rows)
     if numbers.size > rows // CANDIDATE_DIVISOR:
         return None
-    ask_rows(column, asked.check, numbers, values)
+    ask_rows(column, request.check, numbers, values)
     return int(numbers.size)
 
 
 def ask_rows(column: ColumnSource, check: Callable[[Any], Any], numbers: Any, values: Any) -> None:
-    """Take rows, let the library look at them, and write what it says among the booleans of all rows.
+    """Take rows, have the library check them, and write its answers among the booleans of all rows.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def ask_rows(column: ColumnSource, check: Callable[[Any], Any], numbers: Any, va
     ends = backend.arrays.searchsorted(numbers, backend.arrays.asarray([stop for _, stop in pieces])).tolist()
     for begin, end in pairwise([0, *ends]):
         if begin < end:
-            some = numbers[begin:end]
-            (taken,) = backend.take([column._content.node], some)
-            counts = check(column._series_of(taken))
-            values[some] = backend.interop.row_values(counts)
+            part = numbers[begin:end]
+            (buffers,) = backend.take([column._content.node], part)
+            counts = check(column._series_of(buffers))
+            values[part] = backend.interop.row_values(counts)

@@ -30,26 +30,26 @@ def compare(column: ColumnSource, other: Any, name: str) -> Any:
     name : str
         Of a function of `operator`.
     """
-    how: Callable[[Any, Any], Any] = getattr(operator, name)
+    operation: Callable[[Any, Any], Any] = getattr(operator, name)
     sign = _SIGNS[name]
     if _is_value(other):
-        wanted = None
+        request = None
         if name in ("eq", "ne"):
-            wanted = asked.of_value(other, negated=name == "ne", compare=how)
-        found = codes.answer(column, sign, wanted)
-        if found is None and column._is_text and name not in ("eq", "ne"):
-            found = by_rows.answer(column, sign, patterns.of_order(other, sign, how))
-        if found is None:
-            found = numbers.compare(column, sign, other)
-        if found is not None:
-            return column._out(found)
-        return decoded.row_by_row(column, sign, lambda piece: how(piece, other))
+            request = asked.of_value(other, negated=name == "ne", compare=operation)
+        answer = codes.answer(column, sign, request)
+        if answer is None and column._is_text and name not in ("eq", "ne"):
+            answer = by_rows.answer(column, sign, patterns.of_order(other, sign, operation))
+        if answer is None:
+            answer = numbers.compare(column, sign, other)
+        if answer is not None:
+            return column._out(answer)
+        return decoded.row_by_row(column, sign, lambda piece: operation(piece, other))
     rows = _rows_of(column, other)
     if rows is not None:
-        return decoded.in_pieces(column, sign, how, rows)
+        return decoded.in_pieces(column, sign, operation, rows)
     if isinstance(other, type(column)):
         other = other.decompress()
-    return decoded.as_a_whole(column, sign, lambda series: how(series, other))
+    return decoded.as_a_whole(column, sign, lambda series: operation(series, other))
 
 
 def _is_value(other: Any) -> bool:
@@ -57,7 +57,7 @@ def _is_value(other: Any) -> bool:
 
 
 def _rows_of(column: ColumnSource, other: Any) -> Callable[[int, int], Any] | None:
-    """What gives rows of something that is compared row by row; None where the library has to see all of it.
+    """A function that gives rows ``start:stop`` of the other operand; None where the library has to see all of it.
 
     That is where lengths or labels differ, where a part would be of another dtype than the whole, as of a list, and for
     nested values, of which cuDF does not compare parts.
@@ -100,11 +100,11 @@ def between(column: ColumnSource, left: Any, right: Any, inclusive: str) -> Any:
 
     if _is_value(left) and _is_value(right):
         if column._is_text:
-            found = by_rows.answer(column, "between", patterns.of_between(left, right, inclusive))
+            answer = by_rows.answer(column, "between", patterns.of_between(left, right, inclusive))
         else:
-            found = numbers.between(column, left, right, inclusive)
-        if found is not None:
-            return column._out(found)
+            answer = numbers.between(column, left, right, inclusive)
+        if answer is not None:
+            return column._out(answer)
         return decoded.row_by_row(column, "between", ask)
     return decoded.as_a_whole(column, "between", ask)
 
@@ -114,15 +114,15 @@ def isin(column: ColumnSource, values: Any) -> Any:
     if isinstance(values, Iterator):
         values = list(values)
     if column._is_text:
-        found = codes.answer(column, "isin", _asked_values(values))
+        answer = codes.answer(column, "isin", _value_request(values))
     else:
-        found = numbers.isin(column, values)
-    if found is not None:
-        return column._out(found)
+        answer = numbers.isin(column, values)
+    if answer is not None:
+        return column._out(answer)
     return decoded.row_by_row(column, "isin", lambda piece: piece.isin(values))
 
 
-def _asked_values(values: Any) -> asked.Request | None:
+def _value_request(values: Any) -> asked.Request | None:
     inner, _ = interop_cudf.unwrap_proxy(values)
     if interop_cudf.is_cudf(inner):
         return None if len(inner) > asked.MOST_VALUES else asked.of_values(inner.to_arrow().to_pylist(), inner)
@@ -152,8 +152,8 @@ def isna(column: ColumnSource, *, negated: bool = False) -> Any:
         else:
             values = backend.arrays.full(len(column), negated, np.bool_)
         LOGGER.debug("%s: validity", name)
-        made = backend.interop.of_array(values, column._name, column._index.shared(backend))
-    return column._out(made)
+        series = backend.interop.of_array(values, column._name, column._index.shared(backend))
+    return column._out(series)
 
 
 def _validity_says_all(column: ColumnSource) -> bool:

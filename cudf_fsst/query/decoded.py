@@ -32,8 +32,8 @@ def row_by_row(column: ColumnSource, name: str, ask: Callable[[Any], Any], *, ra
     Series
         With the column's index. Needs memory for itself twice.
     """
-    made = _by_values(column, name, ask, raw)
-    return in_pieces(column, name, ask, raw=raw) if made is None else made
+    answers = _by_values(column, name, ask, raw)
+    return in_pieces(column, name, ask, raw=raw) if answers is None else answers
 
 
 def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: bool) -> Any:
@@ -46,16 +46,16 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
     interop, array = backend.interop, backend.arrays
     with backend.current():
         try:
-            values = [column._series_of(one) for one in backend.read([part.values for part in node.segments])]
+            values = [column._series_of(buffers) for buffers in backend.read([part.values for part in node.segments])]
             if column.null_count:
                 missing = int(backend.as_bits(backend.validity(node)).argmin())
                 values.append(column._unlabelled(missing, missing + 1))
         except UnicodeDecodeError:  # whose row is to be named
             return None
         counts = [part.values.rows for part in node.segments]
-        values = [some for some in values if len(some)]
-        together = values[0] if len(values) == 1 else interop.concat_values(values)
-        answers = ask(together)
+        values = [part_values for part_values in values if len(part_values)]
+        all_values = values[0] if len(values) == 1 else interop.concat_values(values)
+        answers = ask(all_values)
         step = _HOST_ROWS if backend.device == "cpu" else _DEVICE_ROWS
         pieces, first = [], 0
         for part, count in zip(node.segments, counts, strict=True):
@@ -67,9 +67,9 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
                 pieces.append(interop.rows_of(answers, numbers))
             first += count
         LOGGER.debug("%s: decoded %d distinct values", name, first)
-        made = pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
-        made = interop.with_labels(made, column._index.shared(backend))
-        return column._out(made) if raw else made
+        result = pieces[0] if len(pieces) == 1 else interop.concat_values(pieces)
+        result = interop.with_labels(result, column._index.shared(backend))
+        return column._out(result) if raw else result
 
 
 def in_pieces(column: ColumnSource, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:
@@ -106,25 +106,25 @@ def in_pieces(column: ColumnSource, name: str, ask: Callable[..., Any], *others:
             piece = _piece(column, start, stop)
             if column._is_text and column.null_count and not others and backend.interop.all_missing(piece):
                 missing.append(number)
-            more = [other(start, stop) for other in others]
-            results.append(ask(column._out(piece) if proxied else piece, *more))
+            other_rows = [other(start, stop) for other in others]
+            results.append(ask(column._out(piece) if proxied else piece, *other_rows))
             if objects and not others and missing[-1:] != [number] and results[-1].isna().all():
                 fruitless.append(number)
         # Of strings that are all missing, libraries make other results: they are asked about a value with them.
         useful = [number for number in range(len(pieces)) if number not in {*missing, *fruitless}]
-        asked_again = [*missing, *fruitless] if useful else missing
-        if asked_again and (useful or fruitless):
+        repeated = [*missing, *fruitless] if useful else missing
+        if repeated and (useful or fruitless):
             number = (useful or fruitless)[0]
-            some = _piece(column, *pieces[number])
-            present = some[results[number].notna() if objects and useful else some.notna()].iloc[:1]
-            for number in asked_again:
+            example = _piece(column, *pieces[number])
+            present = example[results[number].notna() if objects and useful else example.notna()].iloc[:1]
+            for number in repeated:
                 piece = interop.concat_values([present, _piece(column, *pieces[number])])
                 results[number] = ask(column._out(piece) if proxied else piece).iloc[1:]
         LOGGER.debug("%s: decoded in %d piece%s", name, len(pieces), "" if len(pieces) == 1 else "s")
-        made = results[0] if len(results) == 1 else interop.concat_values(results)
+        result = results[0] if len(results) == 1 else interop.concat_values(results)
         index = column._index.shared(backend)
-        made = interop.with_labels(made, column._out(index) if proxied else index)
-        return column._out(made) if raw else made
+        result = interop.with_labels(result, column._out(index) if proxied else index)
+        return column._out(result) if raw else result
 
 
 def _piece(column: ColumnSource, start: int, stop: int) -> Any:

@@ -20,14 +20,14 @@ class CallMeaning(NamedTuple):
 
 
 #: By kind of call. What the library refuses is not kept: it may have been the moment, as where a GPU had no memory.
-_found: dict[Hashable, CallMeaning] = {}
+_meanings: dict[Hashable, CallMeaning] = {}
 _MOST = 1000
 
 
 def meaning_of(
     column: ColumnSource, ask: Callable[[Any], Any], key: Hashable, sample: Callable[[], Any] | None = None
 ) -> CallMeaning | None:
-    """What the library makes of answers about a column.
+    """Dtype and missing value that the library gives the answers of a call on a column.
 
     Parameters
     ----------
@@ -48,21 +48,21 @@ def meaning_of(
     nulls = column.null_count > 0
     key = (backend.device == "cpu", backend.interop.mode(), type(dtype), repr(dtype), nulls, key)
     try:
-        return _found[key]
+        return _meanings[key]
     except KeyError:
         pass
     except TypeError:  # an argument that has no hash
         return None
     try:
         texts = ["a", None] if nulls else ["a"]
-        some = backend.interop.sample(texts, dtype, content.type, content.stored) if sample is None else sample()
-        result = ask(some)
-        made = CallMeaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
+        series = backend.interop.sample(texts, dtype, content.type, content.stored) if sample is None else sample()
+        result = ask(series)
+        meaning = CallMeaning(result.dtype, backend.interop.scalars(result)[-1] if nulls else None)
     except MemoryError:
         raise
     except Exception:  # whatever the library raises, the column is decoded, and it raises that again
         return None
-    if len(_found) >= _MOST:
-        _found.clear()
-    _found[key] = made
-    return made
+    if len(_meanings) >= _MOST:
+        _meanings.clear()
+    _meanings[key] = meaning
+    return meaning

@@ -49,8 +49,8 @@ def compare(column: ColumnSource, sign: str, value: Any) -> Any:
     number = None if limits is None else _number(column, value)
     if limits is None or number is None:
         return None
-    how = _SIGNS[sign]
-    return _answer(column, sign, _span(sign, number, limits), value, lambda some: how(some, value))
+    operation = _SIGNS[sign]
+    return _answer(column, sign, _span(sign, number, limits), value, lambda series: operation(series, value))
 
 
 def between(column: ColumnSource, left: Any, right: Any, inclusive: Any) -> Any:
@@ -64,13 +64,13 @@ def between(column: ColumnSource, left: Any, right: Any, inclusive: Any) -> Any:
     low = _span(_INCLUSIVE[inclusive][0], ends[0], limits)
     high = _span(_INCLUSIVE[inclusive][1], ends[1], limits)
     span = Span(max(low.low, high.low), min(low.high, high.high))
-    return _answer(column, "between", span, left, lambda some: some.between(left, right, inclusive=inclusive))
+    return _answer(column, "between", span, left, lambda series: series.between(left, right, inclusive=inclusive))
 
 
 def isin(column: ColumnSource, values: Any) -> Any:
     """Whether rows are among integers, as `compare`."""
-    found = is_among(column, values)
-    return None if found is None else _series(column, "isin", found, _EXACT)
+    answers = is_among(column, values)
+    return None if answers is None else _series(column, "isin", answers, _EXACT)
 
 
 def is_among(column: ColumnSource, values: Any) -> ColumnBuffers | None:
@@ -90,12 +90,12 @@ def is_among(column: ColumnSource, values: Any) -> ColumnBuffers | None:
             array = backend.arrays.asarray(np.array(inner, kind))
         else:
             return None
-        found = None if array is None else backend.is_in(column._content.node, array)
-        if found is not None and found.null_count:  # a missing value is none of them
-            answers = backend.as_array(found).view(np.bool_)
-            answers &= backend.as_bits(found).view(np.bool_)
-            found.validity, found.null_count, found.owners = None, 0, (None, found.owners[1])
-    return found
+        answers = None if array is None else backend.is_in(column._content.node, array)
+        if answers is not None and answers.null_count:  # a missing value is none of them
+            booleans = backend.as_array(answers).view(np.bool_)
+            booleans &= backend.as_bits(answers).view(np.bool_)
+            answers.validity, answers.null_count, answers.owners = None, 0, (None, answers.owners[1])
+    return answers
 
 
 def _holds_numbers(column: ColumnSource) -> bool:
@@ -158,27 +158,27 @@ def _time(dtype: Any, value: Any) -> _Number | None:
         return None
     if type(value) is not (np.datetime64 if is_time else np.timedelta64) or np.isnat(value):
         return None
-    unit, own = np.datetime_data(value), np.datetime_data(dtype)
-    if unit[1] != 1 or own[1] != 1 or unit[0] not in _NANOSECONDS or own[0] not in _NANOSECONDS:
+    unit, column_unit = np.datetime_data(value), np.datetime_data(dtype)
+    if unit[1] != 1 or column_unit[1] != 1 or unit[0] not in _NANOSECONDS or column_unit[0] not in _NANOSECONDS:
         return None
-    return _Number(int(value.astype(np.int64)) * _NANOSECONDS[unit[0]], _NANOSECONDS[own[0]])
+    return _Number(int(value.astype(np.int64)) * _NANOSECONDS[unit[0]], _NANOSECONDS[column_unit[0]])
 
 
 def _span(sign: str, number: _Number, limits: tuple[int, int]) -> Span:
     """Stored integers that compare so with a number."""
-    least, most = limits
+    lowest, highest = limits
     floor = number.over // number.under
     ceiling = -(-number.over // number.under)
     if sign == "<":
-        return Span(least, min(ceiling - 1, most))
+        return Span(lowest, min(ceiling - 1, highest))
     if sign == "<=":
-        return Span(least, min(floor, most))
+        return Span(lowest, min(floor, highest))
     if sign == ">":
-        return Span(max(floor + 1, least), most)
+        return Span(max(floor + 1, lowest), highest)
     if sign == ">=":
-        return Span(max(ceiling, least), most)
-    there = floor == ceiling and least <= floor <= most
-    return Span(floor, floor, sign == "!=") if there else Span(1, 0, sign == "!=")
+        return Span(max(ceiling, lowest), highest)
+    is_stored = floor == ceiling and lowest <= floor <= highest
+    return Span(floor, floor, sign == "!=") if is_stored else Span(1, 0, sign == "!=")
 
 
 def _answer(column: ColumnSource, name: str, span: Span, value: Any, ask: Callable[[Any], Any]) -> Any:
@@ -192,12 +192,12 @@ def _answer(column: ColumnSource, name: str, span: Span, value: Any, ask: Callab
     if meaning is None:
         return None
     with backend.current():
-        found = backend.compare(column._content.node, span)
-    return None if found is None else _series(column, name, found, meaning)
+        answers = backend.compare(column._content.node, span)
+    return None if answers is None else _series(column, name, answers, meaning)
 
 
-def _series(column: ColumnSource, name: str, found: ColumnBuffers, meaning: CallMeaning) -> Any:
+def _series(column: ColumnSource, name: str, answers: ColumnBuffers, meaning: CallMeaning) -> Any:
     backend = column._backend
     with backend.current():
         LOGGER.debug("%s: codes", name)
-        return backend.interop.answers(found, *meaning, column._name, column._index.shared(backend))
+        return backend.interop.answers(answers, *meaning, column._name, column._index.shared(backend))

@@ -55,7 +55,7 @@ _NO_FLAGS = re.UNICODE
 def of_method(
     column: ColumnSource, name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> RowRequest | None:
-    """What a method of strings asks of each row; None: nothing that an automaton is known to answer.
+    """The request of a method of strings; None: no automaton is known to answer it.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _has_groups(pattern: Any) -> bool:
 
 
 def _meaning(column: ColumnSource, flags: int) -> Meaning:
-    """What the library of a column means by a pattern."""
+    """The meaning of patterns in the library of a column."""
     if column._backend.device != "cpu":
         return automata.CUDF
     if has_python_strings(column.dtype):
@@ -161,7 +161,7 @@ def _edges(name: str, values: tuple[Any, ...]) -> RowAutomaton | None:
 
 
 def of_order(value: Any, sign: str, compare: Callable[[Any, Any], Any]) -> RowRequest | None:
-    """What ``<``, ``<=``, ``>`` and ``>=`` ask of a string."""
+    """The request of ``<``, ``<=``, ``>`` or ``>=``."""
     found = _bound(value)
     if found is None:
         return None
@@ -175,7 +175,7 @@ _INCLUSIVE = {"both": (True, True), "left": (True, False), "right": (False, True
 
 
 def of_between(left: Any, right: Any, inclusive: Any) -> RowRequest | None:
-    """What `between` asks of two strings."""
+    """The request of `between`, of two strings."""
     low, high = _bound(left), _bound(right)
     if low is None or high is None or type(inclusive) is not str or inclusive not in _INCLUSIVE:
         return None

@@ -38,7 +38,7 @@ class Form(NamedTuple):
 
 
 class SpillFile(NamedTuple):
-    """What a value was written to, and how that begins: by checksums of all that follows."""
+    """The file that a value was written to, and its first bytes, which have checksums of all that follows."""
 
     path: str
     head: bytes
@@ -126,11 +126,11 @@ class Entry:
 
     def nbytes_by_tier(self) -> dict[str, int]:
         """Bytes in the tiers where there are any, those included that are on their way there."""
-        found = dict(self.pending)
+        nbytes = dict(self.pending)
         for kind, form in dict(self.forms).items():
             tier = self.tier(kind)
-            found[tier] = found.get(tier, 0) + form.nbytes
-        return found
+            nbytes[tier] = nbytes.get(tier, 0) + form.nbytes
+        return nbytes
 
     def nbytes_in(self, tier: str) -> int:
         """Bytes in a tier, those included that are on their way to it."""
@@ -144,13 +144,13 @@ class Entry:
 
     @property
     def where(self) -> str:
-        """Where it lies, in words."""
+        """Its place, in words."""
         forms = dict(self.forms)
-        found = next((kind for kind in FORMS if kind in forms), DISK)
-        if found == DISK:
+        best = next((kind for kind in FORMS if kind in forms), DISK)
+        if best == DISK:
             return "disk"
-        tier = "host" if self.tier(found) == HOST else self.home
-        return tier if found == PLAIN else f"{tier}, compressed"
+        tier = "host" if self.tier(best) == HOST else self.home
+        return tier if best == PLAIN else f"{tier}, compressed"
 
     def touch(self) -> None:
         """Note that it was used now."""
@@ -275,13 +275,13 @@ class Entry:
         if self.packed_at_home in self.forms:
             return self.forms[self.packed_at_home].value
         if HOST in self.forms:
-            found, nbytes = self.forms[HOST]
+            packed, nbytes = self.forms[HOST]
         else:
             file, nbytes = self.forms[DISK]
-            found = self._move("load", nbytes, lambda: self._load(file))
+            packed = self._move("load", nbytes, lambda: self._load(file))
         if self.home == "cpu":
-            return found
-        moved = self._move("to_device", nbytes, found.to_device)
+            return packed
+        moved = self._move("to_device", nbytes, packed.to_device)
         return held.proxied(moved, self._gives_proxies)
 
     @staticmethod

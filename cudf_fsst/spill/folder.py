@@ -118,11 +118,11 @@ def _clean(directory: str) -> None:
         return
     name = re.compile(re.escape(_own_prefix()) + "[0-9]+-[0-9a-f]+")
     with suppress(OSError):
-        for found in os.listdir(directory):
-            if name.fullmatch(found):
+        for folder in os.listdir(directory):
+            if name.fullmatch(folder):
                 with suppress(OSError):
-                    _remove(os.path.join(directory, found), if_left=True)
-                    logger.info("removed %s in %s, which a process that is gone had left", found, directory)
+                    _remove(os.path.join(directory, folder), if_left=True)
+                    logger.info("removed %s in %s, which a process that is gone had left", folder, directory)
 
 
 def _remove(path: str, *, if_left: bool = False) -> None:

@@ -25,12 +25,12 @@ def is_compressed(value: Any) -> bool:
 
 def check(name: Any, value: Any) -> None:
     """Raise TypeError, naming the entry, for anything that the pool cannot hold."""
-    wanted = "a Series or DataFrame that can be compressed, or a compressed one"
+    expected = "a Series or DataFrame that can be compressed, or a compressed one"
     # An Index has all a Series has but an index.
     if not (hasattr(value, "memory_usage") and hasattr(value, "index")):
-        raise TypeError(f"{name!r}: a pool holds {wanted}, not {type(value).__name__}")
+        raise TypeError(f"{name!r}: a pool holds {expected}, not {type(value).__name__}")
     if hasattr(value, "columns") and not hasattr(value, "fsst"):
-        raise TypeError(f"{name!r}: a pool holds {wanted}; nothing has registered DataFrame.fsst")
+        raise TypeError(f"{name!r}: a pool holds {expected}; nothing has registered DataFrame.fsst")
 
 
 def _is_cudf(kind: type) -> bool:
@@ -87,7 +87,7 @@ def snapshot(value: Any) -> Any:
 
 
 def extras(value: Any) -> Any:
-    """What compressing does not keep of a value, and `decompress` gives back."""
+    """Notes on a value that compressing drops, and that `decompress` needs."""
     return faithful.extras(value) if faithful.is_pandas(value) else None
 
 
@@ -108,10 +108,10 @@ def compress(data: Any) -> Any:
     return data.fsst.compress()
 
 
-def decompress(packed: Any, found: Any) -> Any:
-    """What `compress` was given; `found`: its `extras`."""
+def decompress(packed: Any, notes: Any) -> Any:
+    """The value that was compressed; `notes`: its `extras`."""
     value = packed.decompress()
-    return faithful.restore(value, found) if faithful.is_pandas(value) else value
+    return faithful.restore(value, notes) if faithful.is_pandas(value) else value
 
 
 def check_file(packed: Any) -> None:
@@ -120,9 +120,9 @@ def check_file(packed: Any) -> None:
         faithful.check_index(packed.index)
 
 
-def proxied(packed: Any, wanted: bool) -> Any:
-    """A compressed value that came back from the host; `wanted`: it gives cudf.pandas proxies, as it did before."""
-    if wanted:
+def proxied(packed: Any, gives_proxies: bool) -> Any:
+    """A compressed value that came back from the host; `gives_proxies`: it gives proxies of cudf.pandas, as before."""
+    if gives_proxies:
         packed._proxied = True
     return packed
 

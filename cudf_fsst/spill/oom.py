@@ -102,7 +102,7 @@ def _remove(rmm: Any, adaptor: Any, upstream: Any, answer: Answer) -> bool:
 
 
 class Answer:
-    """What RMM calls when it has no memory: makes room and says whether to try again.
+    """The callback of RMM when it has no memory: makes room, and returns whether to try again.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ _NO_DEFAULT = object()
 
 @dataclass(frozen=True, eq=False)
 class _Prefetch:
-    """What a thread does for `SpillPool.prefetch`."""
+    """A task of `SpillPool.prefetch`, in a thread."""
 
     pool: SpillPool
     name: Hashable
@@ -103,7 +103,7 @@ class SpillPool(MutableMapping[Hashable, Any]):
         self._finalizer = None if folder is None else weakref.finalize(self, folder.remove)
         self._owner = os.getpid()
         self._of_owner = Tiers(*limits, None if folder is None else folder.path)
-        self._left: dict[Entry, None] = {}  # entries that were replaced, until nothing of them is left
+        self._discarded: dict[Entry, None] = {}  # entries that were replaced, until all their forms are dropped
         self._prefetching = TaskGroup(_PREFETCHED)
         self._dropped: list[_Prefetch] = []  # of these, what will not be done, until who waits is told
         self._closed = False
@@ -167,14 +167,14 @@ class SpillPool(MutableMapping[Hashable, Any]):
                     else:
                         self._tiers.remove(name)
                 elif old is not None:  # another thread has put or removed something since
-                    self._left[old] = None
-                self._left[entry] = None
-            self._clear_left()
+                    self._discarded[old] = None
+                self._discarded[entry] = None
+            self._clear_discarded()
             raise
         if old is not None:
             with self._tiers.lock:
-                self._left[old] = None
-            self._clear_left()
+                self._discarded[old] = None
+            self._clear_discarded()
 
     def __getitem__(self, name: Hashable) -> Any:
         """Give a value back as it was put, on the device where it came from.
@@ -217,8 +217,8 @@ class SpillPool(MutableMapping[Hashable, Any]):
     def __delitem__(self, name: Hashable) -> None:
         with self._tiers.lock:
             self._check_open()
-            self._left[self._tiers.remove(name)] = None
-        self._clear_left()
+            self._discarded[self._tiers.remove(name)] = None
+        self._clear_discarded()
 
     def pop(self, name: Hashable, default: Any = _NO_DEFAULT) -> Any:
         """Remove a value and return it. Where there is none, return the default, or raise KeyError without one."""
@@ -233,16 +233,16 @@ class SpillPool(MutableMapping[Hashable, Any]):
             with self._tiers.lock:
                 if found is None or self._tiers.entries.get(name) is not entry:
                     continue  # another thread put one
-                self._left[self._tiers.remove(name)] = None
-            self._clear_left()
+                self._discarded[self._tiers.remove(name)] = None
+            self._clear_discarded()
             return found[0]
 
     def clear(self) -> None:
         """Remove all values."""
         with self._tiers.lock:
             self._check_open()
-            self._left.update(dict.fromkeys(self._tiers.remove_all()))
-        self._clear_left()
+            self._discarded.update(dict.fromkeys(self._tiers.remove_all()))
+        self._clear_discarded()
 
     def __contains__(self, name: object) -> bool:
         return name in self._tiers.entries
@@ -258,16 +258,16 @@ class SpillPool(MutableMapping[Hashable, Any]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def _clear_left(self) -> None:
+    def _clear_discarded(self) -> None:
         """Drop what has left the pool; what an interruption leaves of it goes the next time."""
         while True:
             with self._tiers.lock:
-                if not self._left:
+                if not self._discarded:
                     return
-                entry = next(reversed(self._left))
+                entry = next(reversed(self._discarded))
             entry.discard()
             with self._tiers.lock:
-                self._left.pop(entry, None)
+                self._discarded.pop(entry, None)
 
     # What a dict cannot do -----------------------------------------------------------------------------------------
 
@@ -354,12 +354,12 @@ class SpillPool(MutableMapping[Hashable, Any]):
         with self._tiers.lock:
             self._closed = True
             self._dropped.extend(self._prefetching.items)
-            self._left.update(dict.fromkeys(self._tiers.remove_all()))
+            self._discarded.update(dict.fromkeys(self._tiers.remove_all()))
         self._prefetching.close()
         while self._dropped:
             self._dropped[-1].future.cancel()
             self._dropped.pop()
-        self._clear_left()
+        self._clear_discarded()
         if self._finalizer is not None:
             self._finalizer()
 

@@ -197,7 +197,7 @@ class Tiers(Books):
         return False
 
     def _steps(self, tier: str, *, skip: Entry | None = None, only: Entry | None = None) -> list[Step]:
-        """What makes room in a tier, at the cost of all entries, all but one, or one."""
+        """The steps that make room in a tier, at the cost of all entries, all but one, or one."""
 
         def step(name: str, work: Callable[[Entry], None]) -> Step:
             others = (entry for entry in self.oldest_first(name, tier) if entry is not skip)

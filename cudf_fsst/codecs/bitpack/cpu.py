@@ -80,7 +80,7 @@ def _gcd(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @njit()
 def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
-    """What the codes of a piece may be divided by, found on some of its blocks; 1: nothing."""
+    """A divisor of the codes of a piece, found on some of its blocks; 1: none is worth it."""
     flip = np.uint64(1) << np.uint64(8 * itemsize - 1) if signed else np.uint64(0)
     blocks = (rows + _BLOCK - 1) // _BLOCK
     step = max(1, blocks // _SAMPLE)
@@ -210,7 +210,7 @@ def _spread(numbers: Any, width: int, skip: int, words: Any) -> None:
 
 @njit()
 def _gather(words: Any, width: int, skip: int, numbers: Any) -> None:
-    """What `_spread` put: or it into the numbers."""
+    """The inverse of `_spread`: numbers are read out of words, and or-ed into `numbers`."""
     bits = min(width - skip, 32)
     mask = _LOW >> np.uint64(32 - bits)
     for k in range(32):
@@ -389,7 +389,7 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
 
 
 class _Measured(NamedTuple):
-    """What is known of values before they are packed."""
+    """Layout and blocks of values, known before they are packed."""
 
     layout: launch.BitpackLayout
     units: int

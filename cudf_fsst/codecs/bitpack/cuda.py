@@ -39,27 +39,27 @@ def _read_kernel(name: str, itemsize: int) -> Any:
 
 
 def sample_kernel() -> Any:
-    """What looks for a divisor; an array of `BitpackJob.find_divisor`, of any item sizes."""
+    """The kernel that finds divisors; it takes an array of `BitpackJob.find_divisor`, of any item sizes."""
     return _kernel("bitpack_divisor", 8)
 
 
 def measure_kernel(itemsize: int, divide: bool = False) -> Any:
-    """What fills the blocks' entries; an array of `BitpackJob.measure`."""
+    """The kernel that fills the blocks' entries; it takes an array of `BitpackJob.measure`."""
     return _kernel("bitpack_measure_divided" if divide else "bitpack_measure", itemsize)
 
 
 def scan_kernel(divide: bool = False) -> Any:
-    """What sums them up; an array of `BitpackJob.scan`, of any item sizes."""
+    """The kernel that sums the entries up; it takes an array of `BitpackJob.scan`, of any item sizes."""
     return _kernel("bitpack_scan_divided" if divide else "bitpack_scan", 8)
 
 
 def pack_kernel(itemsize: int, divide: bool = False) -> Any:
-    """What writes the result; an array of `BitpackJob.pack`."""
+    """The kernel that writes packed values; it takes an array of `BitpackJob.pack`."""
     return _kernel("bitpack_pack_divided" if divide else "bitpack_pack", itemsize)
 
 
 def unpack_kernel(itemsize: int) -> Any:
-    """What writes the values."""
+    """The kernel that writes unpacked values."""
     return _read_kernel("bitpack_unpack", itemsize)
 
 
@@ -86,7 +86,7 @@ def _nan_kernel(name: str, itemsize: int) -> Any:
 
 
 def find_nan_kernel(itemsize: int) -> Any:
-    """What finds the least NaN; an array of `find_nan`."""
+    """The kernel that finds the least NaN; it takes an array of `find_nan`."""
     return _nan_kernel("bitpack_find_nan", itemsize)
 
 
@@ -326,7 +326,7 @@ def bounds(packed: Packed) -> Span:
 
 
 def nan_part(packed: Packed, first_row: int) -> tuple[int, ...]:
-    """What `take` has of a part for its NaN, see `Taking.nan`."""
+    """``NanPart`` of a part, for `take`; see `Taking.nan`."""
     return launch.NanPart(nan_of(packed), first_row, packed.rows)
 
 

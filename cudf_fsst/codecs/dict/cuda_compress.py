@@ -305,7 +305,7 @@ def _compress_values(group: Sequence[tuple[DictColumn, DictionaryScope]], lane: 
 
 
 def plain_tasks(columns: Sequence[DictColumn]) -> list[TextTask]:
-    """What is compressed as text: all of a column without dictionaries, some scopes of others."""
+    """The tasks of text: columns without dictionaries, and of others the scopes without one."""
     tasks = []
     for column in columns:
         task = TextTask(column.task.strings, **column.task.options, chars=column.chars)

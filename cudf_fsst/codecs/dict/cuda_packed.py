@@ -229,7 +229,7 @@ class Spelling:
             tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *sizes, shared=shared, data=jobs.images)
 
     def download(self) -> Any:
-        """What the characters are the sum of, which arrives with a wait."""
+        """Numbers whose sum is the characters of all rows; valid after a wait."""
         return self._lane.fetch(self._sums, self.layout.sums_count, np.int64)
 
 

@@ -49,7 +49,7 @@ class Few:
 
     @lazy
     def image(self) -> npt.NDArray[np.uint8]:
-        """What kernels/dict_packed.cu reads values from (`image_of`); the longest value has 1 to `SHORT` bytes."""
+        """The values as kernels/dict_packed.cu reads them (`image_of`); the longest value has 1 to `SHORT` bytes."""
         return image_of(self.rows)
 
     def answers(self, question: search.Question | RowAutomaton) -> npt.NDArray[np.generic]:

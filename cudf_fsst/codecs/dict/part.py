@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # nodes have parts
 
 
 class Known:
-    """What is found out about the values of a dictionary, and kept in host memory: copies of a part share it."""
+    """Facts about the values of a dictionary, found out once, in host memory; copies of a part share them."""
 
     #: Bytes of the longest; None: nobody has looked.
     longest: int | None = None

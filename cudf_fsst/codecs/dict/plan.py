@@ -161,6 +161,6 @@ class Size(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """What it takes, by the estimates of `pays`."""
+        """Bytes that the scope takes, by the estimates of `pays`."""
         bits = max(self.values - 1, 0).bit_length()
         return -(-self.rows * bits // 8) + self.values + self.chars * _FSST_SIXTEENTHS // 16 + _OVERHEAD

@@ -116,7 +116,7 @@ def _encode(values: int, wide: bool, rows: int, dim: int, chunk: int, codes: int
 
 @njit()
 def _check(starts: Any, wide: bool, rows: int, chunk: int, codes: int, codes_nbytes: int) -> tuple[int, int]:
-    """What is wrong and with which chunk; (0, 0): nothing."""
+    """The number of a mistake and its chunk; (0, 0): there is none."""
     chunks = starts.size - 1
     if starts[0] != 0:
         return _STARTS, 0

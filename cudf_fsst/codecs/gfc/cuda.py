@@ -33,22 +33,22 @@ def _kernel(name: str, itemsize: int) -> Any:
 
 
 def measure_kernel(itemsize: int) -> Any:
-    """What finds the bytes of chunks; an array of `GfcJob.measure`."""
+    """The kernel that finds the bytes of chunks; it takes an array of `GfcJob.measure`."""
     return _kernel("gfc_measure", itemsize)
 
 
 def scan_kernel() -> Any:
-    """What sums them up; an array of `GfcJob.scan`, of any item sizes."""
+    """The kernel that sums these up; it takes an array of `GfcJob.scan`, of any item sizes."""
     return _kernel("gfc_scan", 8)
 
 
 def pack_kernel(itemsize: int) -> Any:
-    """What writes the result; an array of `GfcJob.pack`."""
+    """The kernel that writes the codes; it takes an array of `GfcJob.pack`."""
     return _kernel("gfc_encode", itemsize)
 
 
 def unpack_kernel(itemsize: int) -> Any:
-    """What writes the values."""
+    """The kernel that writes decoded values."""
     return _kernel("gfc_decode", itemsize)
 
 
@@ -147,7 +147,7 @@ def chunk_rows(packed: Packed) -> int:
 
 @weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
-    """What kernels know of a part.
+    """A part as kernels read it.
 
     Raises
     ------

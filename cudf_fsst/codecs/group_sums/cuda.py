@@ -36,7 +36,7 @@ class GroupValues(NamedTuple):
 
 
 def values_of(column: ColumnBuffers) -> GroupValues:
-    """Where the values of integers or floats lie that were read."""
+    """The values of a column of integers or floats that was read, by their address."""
     if pa.types.is_floating(column.type):
         kind = launch.FLOAT
     else:
@@ -46,7 +46,7 @@ def values_of(column: ColumnBuffers) -> GroupValues:
 
 
 class GroupJob(NamedTuple):
-    """What is asked of a column.
+    """One aggregate of a column.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ def _halves_kernel() -> Any:
 
 @weakly_cached()
 def describe(packed: Packed) -> tuple[int, ...]:
-    """What kernels know of a part; ValueError where there are not as many bytes as the values have."""
+    """A part as kernels read it; ValueError where there are not as many bytes as the values have."""
     check(packed)
     return (int(packed.codes.ptr),)
 

@@ -50,12 +50,12 @@ class Values:
     def __init__(self, values: Collection[bytes]) -> None:
         padded = {value: np.frombuffer(value.ljust(-(-len(value) // 8) * 8, b"\0"), "<u8") for value in values}
         ordered = sorted(padded, key=lambda value: (len(value), padded[value].tolist()))
-        groups = {size: len(list(some)) for size, some in groupby(ordered, len)}
+        groups = {size: len(list(of_size)) for size, of_size in groupby(ordered, len)}
         sizes = np.array(list(groups), np.int64)
-        self.wanted = np.zeros(0, np.int16)
+        self.size_groups = np.zeros(0, np.int16)
         if sizes.size > 1 and sizes[-1] - sizes[0] < _SIZES:
-            self.wanted = np.full(sizes[-1] - sizes[0] + 1, -1, np.int16)
-            self.wanted[sizes - sizes[0]] = np.arange(sizes.size)
+            self.size_groups = np.full(sizes[-1] - sizes[0] + 1, -1, np.int16)
+            self.size_groups[sizes - sizes[0]] = np.arange(sizes.size)
         self.words = (
             sizes,
             np.cumsum([0, *groups.values()]),
@@ -70,17 +70,17 @@ class Values:
 
     def compare(self, reader: SegmentReader, first: int, last: int, answers: npt.NDArray[np.bool_]) -> tuple[int, int]:
         """Compare the rows of row blocks."""
-        found, starts, sizes, offsets = (np.empty(kernels.GROUP_ROWS + 1, np.int64) for _ in range(4))
+        candidates, starts, sizes, offsets = (np.empty(kernels.GROUP_ROWS + 1, np.int64) for _ in range(4))
         reason, where = reader.decoder.compare_values(
             reader.tiles,
             reader.rows,
             reader.table,
             first,
             last,
-            self.wanted,
+            self.size_groups,
             self.words,
             np.empty(ROW_BLOCK + 1, np.int64),
-            found,
+            candidates,
             starts,
             sizes,
             offsets,
@@ -93,7 +93,7 @@ class Values:
 
 
 class Edges:
-    """What rows begin and end with.
+    """A beginning and an end that rows are compared with.
 
     Parameters
     ----------
@@ -110,16 +110,16 @@ class Edges:
 
     def compare(self, reader: SegmentReader, first: int, last: int, answers: npt.NDArray[np.bool_]) -> tuple[int, int]:
         """Compare the rows of row blocks."""
-        at, (first_nbytes, last_nbytes) = address(self._bytes), self._sizes
+        first_at, (first_nbytes, last_nbytes) = address(self._bytes), self._sizes
         reason, where = reader.decoder.compare_edges(
             reader.tiles,
             reader.rows,
             reader.table,
             first,
             last,
-            at,
+            first_at,
             first_nbytes,
-            at + first_nbytes + 8,
+            first_at + first_nbytes + 8,
             last_nbytes,
             self._least,
             np.empty(kernels.GROUP_ROWS + 1, np.int64),

@@ -16,19 +16,19 @@ from .cpu_places_kernels import (
     AT,
     BEFORE,
     CHARS,
+    DECODED,
     MARKS,
     PLACES,
-    ROOMS,
     SLOT_NBYTES,
     SLOTS,
     WITH_CHARS,
     CodeComparer,
-    begun,
     code_at,
     fetch,
-    look_at_chars,
-    look_at_places,
+    filter_by_chars,
+    filter_by_code,
     low_bits,
+    open_none,
     openers,
 )
 from .layout import ROW_BLOCK
@@ -45,92 +45,102 @@ _IN_TURN = 8
 
 
 @njit()
-def _of_sizes(ends: int, number: int, row: int, sizes_of: Any, found: Any, starts: Any, sizes: Any, count: Any) -> Any:
-    """Note rows that have one of some sizes behind the `count` that are noted, numbered from `row`; how many are.
+def _note_sizes(
+    ends: int, number: int, row: int, sizes_of: Any, candidates: Any, starts: Any, sizes: Any, count: Any
+) -> Any:
+    """Append rows that have one of some sizes to the `count` candidates, numbered from `row`; returns the new count.
 
-    `sizes_of`: the smallest of the sizes, the largest, and `wanted` of `compare_values`.
+    `sizes_of`: the smallest of the sizes, the largest, and `size_groups` of `compare_values`.
     """
-    least, most, wanted = sizes_of
+    least, most, size_groups = sizes_of
     start = np.int64(load64(ends))
     for i in range(number):
         end = np.int64(load64(ends + 8 * i + 8))
         size = end - start
         # Without a branch, as above.
-        found[count] = row + i
+        candidates[count] = row + i
         starts[count] = start
         sizes[count] = size
         counts = (size >= least) & (size <= most)
-        if wanted.size:
+        if size_groups.size:
             nearest: Any = min(max(size, least), most)
-            counts &= wanted[nearest - least] >= 0
+            counts &= size_groups[nearest - least] >= 0
         count += np.int64(counts)
         start = end
     return count
 
 
 @njit()
-def _of_size(
-    ends: int, number: int, row: int, size: int, found: Any, starts: Any, sizes: Any, flags: int, count: int
+def _note_size(
+    ends: int, number: int, row: int, size: int, candidates: Any, starts: Any, sizes: Any, flags: int, count: int
 ) -> int:
-    """As `_of_sizes` of one size, which few rows have; `flags`: room for a byte a row, and eight more."""
+    """Append rows that have one size, which few rows have, as `_note_sizes`; `flags`: a byte a row, and eight more."""
     sizes_within(ends, number, size, size, flags)
     store64(flags + number, np.uint64(0))
     for i in range(0, number, 8):
-        some = load64(flags + i)
-        while some != np.uint64(0):
-            place: Any = i + (trailing_zeros(some) >> 3)
-            found[count] = row + place
+        matching = load64(flags + i)
+        while matching != np.uint64(0):
+            place: Any = i + (trailing_zeros(matching) >> 3)
+            candidates[count] = row + place
             starts[count] = np.int64(load64(ends + 8 * place))
             sizes[count] = size
             count += 1
-            some &= some - np.uint64(1)
+            matching &= matching - np.uint64(1)
     return count
 
 
 @njit(inline="always")
-def _group(size: int, wanted: Any, sizes: Any) -> Any:
-    """Which of the values' sizes, between the smallest and the largest of them, a row has, or -1."""
-    if wanted.size:
-        return np.int64(wanted[size - sizes[0]])
+def _group(size: int, size_groups: Any, sizes: Any) -> Any:
+    """The number of a row's size among the values' sizes, or -1; the size is neither below nor above all of them."""
+    if size_groups.size:
+        return np.int64(size_groups[size - sizes[0]])
     group: Any = np.searchsorted(sizes, size) if sizes.size > 1 else 0
     return group if sizes[group] == size else -1
 
 
 @njit()
-def _find_values(
-    found: Any, begin: int, end: int, starts: Any, row_sizes: Any, chars: int, wanted: Any, values: Any, out: int
+def _compare_decoded(
+    candidates: Any,
+    begin: int,
+    end: int,
+    starts: Any,
+    row_sizes: Any,
+    chars: int,
+    size_groups: Any,
+    values: Any,
+    out: int,
 ) -> None:
-    """Write 1 for those of the rows noted that are one of some values, or 0; ``chars + starts[i]``: where they are.
+    """Write for each candidate whether it is one of some values, 1 or 0; its characters are at ``chars + starts[i]``.
 
     Eight bytes from any of their bytes can be read.
     """
     sizes, firsts, words, word_starts = values
     for i in range(begin, end):
         size, row = row_sizes[i], chars + starts[i]
-        group = _group(size, wanted, sizes)
+        group = _group(size, size_groups, sizes)
         if group < 0:
             continue
         low, high = firsts[group], firsts[group + 1]
         if size <= 8 and high - low <= _IN_TURN:  # without a branch
             mask = low_bits(size) if size < 8 else ~np.uint64(0)
             word, equal = load64(row) & mask, size == 0
-            for at in range(word_starts[low], word_starts[high]):
-                equal |= word == words[at]
-            store8(out + found[i], np.uint8(equal))
+            for word_at in range(word_starts[low], word_starts[high]):
+                equal |= word == words[word_at]
+            store8(out + candidates[i], np.uint8(equal))
             continue
         full = size // 8
-        rest = low_bits(size - 8 * full)
+        last_mask = low_bits(size - 8 * full)
         while low < high:
             middle = (low + high) // 2
-            at = word_starts[middle]
+            word_at = word_starts[middle]
             word, other, place = np.uint64(0), np.uint64(0), 0
             while place < full and word == other:
-                word, other = load64(row + 8 * place), words[at + place]
+                word, other = load64(row + 8 * place), words[word_at + place]
                 place += 1
-            if word == other and rest != np.uint64(0):
-                word, other = load64(row + 8 * full) & rest, words[at + full]
+            if word == other and last_mask != np.uint64(0):
+                word, other = load64(row + 8 * full) & last_mask, words[word_at + full]
             if word == other:
-                store8(out + found[i], np.uint8(1))
+                store8(out + candidates[i], np.uint8(1))
                 break
             if word < other:
                 high = middle
@@ -149,17 +159,17 @@ _WHOLE = 1 << 16
 
 
 @njit()
-def _tune(kept: Any, nbytes: int, share: int) -> bool:
-    """Note which share of rows was looked at twice, and choose what is skipped next; whether that is another number."""
-    before = kept[_SKIP]
-    if share < kept[_SHARE]:
-        kept[_SHARE], kept[_BEST] = share, before
-    if kept[_TRIALS] == len(_BEHIND) or (kept[_TRIALS] == 0 and 16 * share <= _WHOLE):
-        kept[_TRIALS], kept[_SKIP] = _ENOUGH, kept[_BEST]
+def _tune(state: Any, nbytes: int, share: int) -> bool:
+    """Note the share of rows that were compared twice, and choose how many bytes to skip next; whether that changed."""
+    before = state[_SKIP]
+    if share < state[_SHARE]:
+        state[_SHARE], state[_BEST] = share, before
+    if state[_TRIALS] == len(_BEHIND) or (state[_TRIALS] == 0 and 16 * share <= _WHOLE):
+        state[_TRIALS], state[_SKIP] = _ENOUGH, state[_BEST]
     else:
-        kept[_SKIP] = max(min(nbytes, _MOST_SKIPPED) - _BEHIND[kept[_TRIALS]], 0)
-        kept[_TRIALS] += 1
-    return kept[_SKIP] != before
+        state[_SKIP] = max(min(nbytes, _MOST_SKIPPED) - _BEHIND[state[_TRIALS]], 0)
+        state[_TRIALS] += 1
+    return state[_SKIP] != before
 
 
 def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
@@ -191,7 +201,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         scratch: int,
         out: int,
     ) -> tuple[int, int]:
-        """Of the rows with a 1 leave it those that have a value `back` bytes before their end, or at their beginning.
+        """Filter rows by whether they have a value `back` bytes before their end, or at their beginning.
 
         `back` is 0 for beginnings. What is looked at first of a row is behind `skip` bytes of the value, of which there
         are fewer than a tile has. Returns -1 or a damaged tile, and how many rows had to be looked at twice.
@@ -218,40 +228,40 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                 return -1 - wide, 0
             base = first << shift
             stop = min((last - first) << shift, chars_end - base)
-            begun = row
-            look = ends, back - skip + base, row, number, stop, tile_size
+            first_row = row
+            window = ends, back - skip + base, row, number, stop, tile_size
             if wide < WITH_CHARS:
-                row = look_at_places(*look, wide, marks, scratch, out)
+                row = filter_by_code(*window, wide, marks, scratch, out)
             else:
-                row = look_at_chars(*look, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
-            for unsure in range(begun, row):
+                row = filter_by_chars(*window, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
+            for unsure in range(first_row, row):
                 if load8(out + unsure) == 2:
                     begin = number_at(ends + 8 * unsure) - back - base
                     slot = begin >> shift
                     begin &= tile_size - 1
-                    says = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
-                    if says < 0:
-                        return -1 - says, 0
-                    store8(out + unsure, np.uint8(says))
+                    verdict = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
+                    if verdict < 0:
+                        return -1 - verdict, 0
+                    store8(out + unsure, np.uint8(verdict))
                     twice += 1
         return -1, twice
 
     @njit()
-    def keep(
+    def compare_candidates(
         tiles: Any,
         table: Any,
         starts: Any,
         sizes: Any,
-        found: Any,
+        candidates: Any,
         count: int,
-        wanted: Any,
+        size_groups: Any,
         values: Any,
         marks: int,
         slots: int,
         scratch: int,
         out: int,
     ) -> tuple[int, int]:
-        """Compare the rows noted; those that are to be decoded stay noted, how many they are, and -1 or a bad tile.
+        """Compare candidates by codes. Those that have to be decoded stay; returns their count, and -1 or a bad tile.
 
         `slots`: address of room for a byte for each row.
         """
@@ -259,7 +269,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         words_at = np.int64(words.ctypes.data)
         shift = trailing_zeros(np.uint64(tiles[5]))
         inside: Any = tiles[5] - 1
-        left: Any = 0
+        to_decode: Any = 0
         i = 0
         while i < count:
             # Open tiles, as many as there are slots; then look at the rows that begin in them.
@@ -277,52 +287,52 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
                     wide = opened if opened > wide else wide
                 store8(slots + stop, np.uint8(slot if slot > 0 else 0))
                 stop += 1
-            some: Any = left  # rows that may be a value
-            for one in range(i, stop):
-                size, start = sizes[one], starts[one]
-                group = _group(size, wanted, value_sizes)
+            kept_rows: Any = to_decode  # rows that may be a value
+            for candidate in range(i, stop):
+                size, start = sizes[candidate], starts[candidate]
+                group = _group(size, size_groups, value_sizes)
                 begin = start & inside
-                slot = np.int64(load8(slots + one))
-                here = scratch + SLOT_NBYTES * slot
-                chars = number_at(here + CHARS)
+                slot = np.int64(load8(slots + candidate))
+                slot_at = scratch + SLOT_NBYTES * slot
+                chars = number_at(slot_at + CHARS)
                 bits = ~np.uint64(0)
                 if size == 0:
-                    store8(out + found[one], np.uint8(group >= 0))
+                    store8(out + candidates[candidate], np.uint8(group >= 0))
                     bits = np.uint64(0)
                 elif chars:
                     bits = load64(marks - BEFORE + 8 * MARKS + 8 * np.int64(load8(chars + begin)))
                 else:
                     places = scratch + PLACES + 256 * slot
-                    which = code_at(places, begin, wide)
-                    code = np.int64(load8(number_at(here + AT) + which))
-                    have = np.int64(load8(places + which)) + 1 - begin
-                    bits = load64(marks + 8 * (8 * code + have - 1))
-                found[some], starts[some], sizes[some] = found[one], start, size
-                store8(slots + some, np.uint8(slot))
-                some += np.int64(group >= 0) & np.int64((bits >> np.uint64(group & 63)) & np.uint64(1))
-            for one in range(left, some):
-                size, start = sizes[one], starts[one]
-                group = _group(size, wanted, value_sizes)
+                    index = code_at(places, begin, wide)
+                    code = np.int64(load8(number_at(slot_at + AT) + index))
+                    symbol_nbytes = np.int64(load8(places + index)) + 1 - begin
+                    bits = load64(marks + 8 * (8 * code + symbol_nbytes - 1))
+                candidates[kept_rows], starts[kept_rows], sizes[kept_rows] = candidates[candidate], start, size
+                store8(slots + kept_rows, np.uint8(slot))
+                kept_rows += np.int64(group >= 0) & np.int64((bits >> np.uint64(group & 63)) & np.uint64(1))
+            for candidate in range(to_decode, kept_rows):
+                size, start = sizes[candidate], starts[candidate]
+                group = _group(size, size_groups, value_sizes)
                 low, high = firsts[group], firsts[group + 1]
                 if high - low > _IN_TURN:
-                    found[left], starts[left], sizes[left] = found[one], start, size
-                    left += 1
+                    candidates[to_decode], starts[to_decode], sizes[to_decode] = candidates[candidate], start, size
+                    to_decode += 1
                     continue
-                slot = np.int64(load8(slots + one))
-                for which in range(low, high):
-                    value = words_at + 8 * word_starts[which]
-                    says = is_at(tiles, table, start >> shift, slot, start & inside, wide, value, size, scratch)
-                    if says < 0:
-                        return 0, -1 - says
-                    if says:
-                        store8(out + found[one], np.uint8(1))
+                slot = np.int64(load8(slots + candidate))
+                for index in range(low, high):
+                    value = words_at + 8 * word_starts[index]
+                    verdict = is_at(tiles, table, start >> shift, slot, start & inside, wide, value, size, scratch)
+                    if verdict < 0:
+                        return 0, -1 - verdict
+                    if verdict:
+                        store8(out + candidates[candidate], np.uint8(1))
                         break
             i = stop
-        return left, -1
+        return to_decode, -1
 
     @njit()
-    def decode_room(tiles: Any, table: Any, begin: int, end: int, room: int, spare: int) -> int:
-        return decode_chars(*tiles, begin, end, room, spare, table)
+    def decode_between(tiles: Any, table: Any, begin: int, end: int, buffer: int, spare: int) -> int:
+        return decode_chars(*tiles, begin, end, buffer, spare, table)
 
     @njit()
     def compare_edges(
@@ -364,7 +374,7 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         tuple of int
             What was found wrong, and the number of the tile or row block.
         """
-        ends_at, scratch_at = np.int64(ends.ctypes.data), begun(scratch)
+        ends_at, scratch_at = np.int64(ends.ctypes.data), open_none(scratch)
         marks_at = np.int64(marks.ctypes.data) + BEFORE
         # Of both values: trials, bytes that are skipped, and the best of these with the share of rows looked at twice.
         tuned = np.zeros((2, 4), np.int64)
@@ -377,24 +387,26 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
             number = 0
             settled = tuned[0, _TRIALS] + tuned[1, _TRIALS] == 2 * _ENOUGH
             while block < last_block and number + ROW_BLOCK <= (GROUP_ROWS if settled else ROW_BLOCK):
-                some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
-                if not row_ends(rows, block, some, ends_at + 8 * number):
+                block_rows: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
+                if not row_ends(rows, block, block_rows, ends_at + 8 * number):
                     return BAD_ROWS, block
-                number += some
+                number += block_rows
                 block += 1
             sizes_within(ends_at, number, least, 1 << 62, out)
             for i, value, nbytes, back in ((0, first, first_nbytes, 0), (1, last, last_nbytes, last_nbytes)):
                 if nbytes == 0:
                     continue
-                here, skip = marks_at + 8 * MARKS * i, tuned[i, _SKIP]
-                bad, twice = find_edge(tiles, table, ends_at, number, back, skip, value, nbytes, here, scratch_at, out)
+                marks_of, skip = marks_at + 8 * MARKS * i, tuned[i, _SKIP]
+                bad, twice = find_edge(
+                    tiles, table, ends_at, number, back, skip, value, nbytes, marks_of, scratch_at, out
+                )
                 if bad >= 0:
                     return BAD_TILE, bad
                 if tuned[i, _TRIALS] < _ENOUGH and _tune(tuned[i], nbytes, twice * _WHOLE // number):
                     marks[i] = 0
                     skip = tuned[i, _SKIP]
                     yes = np.uint64(2 if skip else 1)
-                    mark(value + skip, nbytes - skip, yes, np.uint64(2), here, table)
+                    mark(value + skip, nbytes - skip, yes, np.uint64(2), marks_of, table)
             out += number
         return FINE, 0
 
@@ -405,15 +417,15 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         table: Any,
         first_block: int,
         last_block: int,
-        wanted: Any,
+        size_groups: Any,
         values: Any,
         ends: Any,
-        found: Any,
+        candidates: Any,
         starts: Any,
         sizes: Any,
         offsets: Any,
         marks: Any,
-        room: Any,
+        buffer: Any,
         scratch: Any,
         out: int,
     ) -> tuple[int, int]:
@@ -423,17 +435,17 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         ----------
         tiles, rows, table, scratch
             As `compare_edges` takes them.
-        wanted : ndarray of int16
+        size_groups : ndarray of int16
             Sizes from the smallest of the values on: number of each among the values' sizes, or -1. Empty: they are too
             far from each other.
         values : tuple of ndarray
             Sizes of values, ascending. Those of size i are ``firsts[i]`` to ``firsts[i + 1] - 1``. Values as
             little-endian words, the last one filled up with zeros: those of a size ascend. Where each value's begin.
         ends : ndarray of int64, (ROW_BLOCK + 1,)
-        found, starts, sizes, offsets : ndarray of int64, (GROUP_ROWS + 1,)
+        candidates, starts, sizes, offsets : ndarray of int64, (GROUP_ROWS + 1,)
         marks : ndarray of uint64, (MARKS + 256,)
             Zeros; then for each byte a bit for each of the values' sizes, in turn: whether a value begins with it.
-        room : ndarray of uint8
+        buffer : ndarray of uint8
             For the longest value, or more, and 8.
         out
             Address of the answers, a byte each. They are 0.
@@ -443,20 +455,20 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
         tuple of int
             As `compare_edges` does.
         """
-        room_at, ends_at = np.int64(room.ctypes.data), np.int64(ends.ctypes.data)
+        buffer_at, ends_at = np.int64(buffer.ctypes.data), np.int64(ends.ctypes.data)
         least, most = values[0][0], values[0][-1]
-        sizes_of = least, most, wanted
-        scratch_at = begun(scratch)
-        spare_at = scratch_at + ROOMS + SLOTS * (tiles[5] + 64)  # tiles stay open, and what is known of the next ones
+        sizes_of = least, most, size_groups
+        scratch_at = open_none(scratch)
+        spare_at = scratch_at + DECODED + SLOTS * (tiles[5] + 64)  # tiles stay open, and what is known of the next ones
         flags = np.empty(ROW_BLOCK + 8, np.uint8)
-        none = offsets[:0]
+        no_places = offsets[:0]
         slots = np.empty(GROUP_ROWS + 1, np.uint8)
         marks_at = np.int64(marks.ctypes.data) + BEFORE
         words_at = np.int64(values[2].ctypes.data)
         for group in range(values[0].size):
             bit = np.uint64(1) << np.uint64(group & 63)
-            for one in range(values[1][group], values[1][group + 1]):
-                mark(words_at + 8 * values[3][one], values[0][group], bit, bit, marks_at, table)
+            for value in range(values[1][group], values[1][group + 1]):
+                mark(words_at + 8 * values[3][value], values[0][group], bit, bit, marks_at, table)
         block = first_block
         while block < last_block:
             # Numba frees an array behind the last use of it, whatever is done with its address.
@@ -464,18 +476,18 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
             count = 0
             number = 0
             while block < last_block and number + ROW_BLOCK <= GROUP_ROWS:
-                some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
-                if not row_ends(rows, block, some, ends_at):
+                block_rows: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
+                if not row_ends(rows, block, block_rows, ends_at):
                     return BAD_ROWS, block
                 if least == most:
-                    count = _of_size(ends_at, some, number, least, found, starts, sizes, flags_at, count)
+                    count = _note_size(ends_at, block_rows, number, least, candidates, starts, sizes, flags_at, count)
                 else:
-                    count = _of_sizes(ends_at, some, number, sizes_of, found, starts, sizes, count)
-                number += some
+                    count = _note_sizes(ends_at, block_rows, number, sizes_of, candidates, starts, sizes, count)
+                number += block_rows
                 block += 1
             fetch(tiles, starts, sizes, count)
-            count, bad = keep(
-                tiles, table, starts, sizes, found, count, wanted, values, marks_at, slots_at, scratch_at, out
+            count, bad = compare_candidates(
+                tiles, table, starts, sizes, candidates, count, size_groups, values, marks_at, slots_at, scratch_at, out
             )
             if bad >= 0:
                 return BAD_TILE, bad
@@ -483,31 +495,33 @@ def comparers(decode_any: Any, decode_chars: Any, decode_rows: Any, codes_of: Co
             while begin < count:
                 end, nbytes = begin, np.int64(0)
                 offsets[0] = 0
-                while end < count and (end == begin or _DENSE * (nbytes + sizes[end]) <= room.size - 8):
+                while end < count and (end == begin or _DENSE * (nbytes + sizes[end]) <= buffer.size - 8):
                     nbytes += sizes[end]
                     end += 1
                     offsets[end - begin] = nbytes
                 lowest, highest = starts[begin], starts[end - 1] + sizes[end - 1]
-                if highest - lowest <= _DENSE * nbytes and highest - lowest <= room.size - 8:
-                    bad = decode_room(tiles, table, lowest, highest, room_at, spare_at)
+                if highest - lowest <= _DENSE * nbytes and highest - lowest <= buffer.size - 8:
+                    bad = decode_between(tiles, table, lowest, highest, buffer_at, spare_at)
                     if bad >= 0:
                         return BAD_TILE, bad
-                    _find_values(found, begin, end, starts, sizes, room_at - lowest, wanted, values, out)
+                    _compare_decoded(
+                        candidates, begin, end, starts, sizes, buffer_at - lowest, size_groups, values, out
+                    )
                 else:
                     bad = decode_rows(
                         *tiles,
                         starts[begin:end],
-                        none,
+                        no_places,
                         offsets,
                         nbytes + 1,
-                        room_at,
+                        buffer_at,
                         spare_at,
                         table,
                     )
                     if bad >= 0:
                         return BAD_TILE, bad
                     starts[begin:end] = offsets[: end - begin]
-                    _find_values(found, begin, end, starts, sizes, room_at, wanted, values, out)
+                    _compare_decoded(candidates, begin, end, starts, sizes, buffer_at, size_groups, values, out)
                 begin = end
             out += number
         return FINE, 0

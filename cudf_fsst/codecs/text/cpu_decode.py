@@ -20,7 +20,7 @@ from .layout import TILE_BLOCK
 
 
 class Decoder(NamedTuple):
-    """What `decoder` makes of a codec.
+    """The compiled functions that decode segments of a codec.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Decoder(NamedTuple):
     arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]]
 
     def addresses(self, table: Any) -> tuple[int, ...]:
-        """What the functions take as `table`."""
+        """The argument `table` of the functions."""
         return tuple(map(address, self.arrays(table)))
 
 

@@ -150,7 +150,7 @@ class _Automata:
 
     @property
     def match_rows(self) -> Any:
-        """What answers a question for rows with them."""
+        """The function that answers a question for rows."""
         return kernels.match_rows if self._side.SEARCH is None else self._side.SEARCH.match_rows
 
     @property

@@ -150,7 +150,7 @@ def matcher(search_window: Any) -> Any:
         parts: Any,
         out: int,
     ) -> tuple[int, int]:
-        kept = windows[-1]
+        window = windows[-1]
         prefix, suffix, least = numbers[0] > 0, numbers[1] > 0, numbers[2]
         middle = parts.shape[0] - np.int64(suffix)
         for row in range(count):
@@ -160,7 +160,7 @@ def matcher(search_window: Any) -> Any:
                 part, place = 0, start  # the part that is missing, and where it may begin
                 fits = True
                 while True:
-                    begin, stop = kept[BEGIN], min(end, kept[END])
+                    begin, stop = window[BEGIN], min(end, window[END])
                     if prefix and part == 0:
                         at = start + parts[0, 1] - 1
                         if at < stop:
@@ -175,7 +175,7 @@ def matcher(search_window: Any) -> Any:
                             if at < 0:
                                 break
                             part, place = part + 1, begin + at + 1
-                    if end <= kept[END] or (part == middle and not suffix):
+                    if end <= window[END] or (part == middle and not suffix):
                         break
                     bad = next_window(*windows)
                     if bad >= 0:
@@ -183,7 +183,7 @@ def matcher(search_window: Any) -> Any:
                 fits = fits and part == middle
                 if fits and suffix:
                     plane = planes + parts[middle, 0] * plane_nbytes
-                    fits = end - parts[middle, 1] >= place and _bit(plane, end - 1 - kept[BEGIN])
+                    fits = end - parts[middle, 1] >= place and _bit(plane, end - 1 - window[BEGIN])
                 if fits:
                     store8(out + row, np.uint8(1))
             start = end
@@ -193,21 +193,21 @@ def matcher(search_window: Any) -> Any:
     def answer_count(
         ends: Any, count: int, start: int, planes: int, windows: Any, numbers: Any, out: int
     ) -> tuple[int, int]:
-        kept = windows[-1]
+        window = windows[-1]
         size = numbers[0]
         for row in range(count):
             end = ends[row]
             found = np.int64(0)
             last = start + size - 1  # where the next match may end
             while True:
-                begin = kept[BEGIN]
+                begin = window[BEGIN]
                 while True:
-                    at = _first_bit(planes, max(last - begin, 0), min(end, kept[END]) - begin)
+                    at = _first_bit(planes, max(last - begin, 0), min(end, window[END]) - begin)
                     if at < 0:
                         break
                     found += 1
                     last = begin + at + size
-                if end <= kept[END]:
+                if end <= window[END]:
                     break
                 bad = next_window(*windows)
                 if bad >= 0:
@@ -222,14 +222,14 @@ def matcher(search_window: Any) -> Any:
     def answer_find(
         ends: Any, count: int, start: int, planes: int, second: int, windows: Any, numbers: Any, out: int
     ) -> tuple[int, int]:
-        kept = windows[-1]
+        window = windows[-1]
         size, continuing = numbers[0], numbers[1]
         for row in range(count):
             end = ends[row]
             answer = np.int64(-1)
             skipped = np.int64(0)  # bytes that continue a character, in windows before
             while True:
-                begin, stop = kept[BEGIN], min(end, kept[END])
+                begin, stop = window[BEGIN], min(end, window[END])
                 first = max(start - begin, 0)
                 at = _first_bit(planes, max(start + size - 1 - begin, 0), stop - begin)
                 if at >= 0:  # those in the match are counted as well, and known
@@ -237,7 +237,7 @@ def matcher(search_window: Any) -> Any:
                         skipped += _count_bits(second, first, at + 1) - continuing
                     answer = begin + at + 1 - size - start - skipped
                     break
-                if end <= kept[END]:
+                if end <= window[END]:
                     break
                 if second:
                     skipped += _count_bits(second, first, stop - begin)
@@ -252,14 +252,14 @@ def matcher(search_window: Any) -> Any:
 
     @njit()
     def answer_length(ends: Any, count: int, start: int, planes: int, windows: Any, out: int) -> tuple[int, int]:
-        kept = windows[-1]
+        window = windows[-1]
         for row in range(count):
             end = ends[row]
             answer = end - start
             while planes:
-                begin = kept[BEGIN]
-                answer -= _count_bits(planes, max(start - begin, 0), min(end, kept[END]) - begin)
-                if end <= kept[END]:
+                begin = window[BEGIN]
+                answer -= _count_bits(planes, max(start - begin, 0), min(end, window[END]) - begin)
+                if end <= window[END]:
                     break
                 bad = next_window(*windows)
                 if bad >= 0:
@@ -283,7 +283,7 @@ def matcher(search_window: Any) -> Any:
         places: Any,
         room: Any,
         planes: Any,
-        kept: Any,
+        window: Any,
         out: int,
     ) -> tuple[int, int]:
         """Answer a question for the rows of row blocks `first` to ``last - 1``.
@@ -307,7 +307,7 @@ def matcher(search_window: Any) -> Any:
             As many as a tile has codes, and 2.
         planes : ndarray of uint8
             For the planes of a window, 8 bytes more for each.
-        kept : ndarray of int64, (4 + 2 * searches,)
+        window : ndarray of int64, (4 + 2 * searches,)
             Zeros. Afterwards its last ones say whether a search set any bit.
         out
             Address of the answers: a byte each for `LIKE`, else an int32. They are 0.
@@ -328,17 +328,17 @@ def matcher(search_window: Any) -> Any:
             return BAD_ROWS, first
         if limit > chars:
             return BAD_ROWS, last - 1
-        kept[END] = limit
+        window[END] = limit
         if count > 0 and limit > stop:
-            kept[NEXT] = stop // tile_size
-            kept[BEGIN] = kept[END] = kept[NEXT] * tile_size
-            kept[POSITION] = first_position(tiles, kept[NEXT])
-            if kept[POSITION] < 0:
-                return BAD_TILE, -1 - kept[POSITION]
+            window[NEXT] = stop // tile_size
+            window[BEGIN] = window[END] = window[NEXT] * tile_size
+            window[POSITION] = first_position(tiles, window[NEXT])
+            if window[POSITION] < 0:
+                return BAD_TILE, -1 - window[POSITION]
         lanes = np.empty((LANES, LANE_FIELDS), np.int64)
         ends = np.empty(ROW_BLOCK, np.int64)
         last_tile = (limit + tile_size - 1) // tile_size
-        windows = tiles, last_tile, searches, places, lanes, room, planes, kept
+        windows = tiles, last_tile, searches, places, lanes, room, planes, window
         # Row blocks without a match need not be unpacked.
         skipping = 0 if question == LENGTH else 1 if question == FIND else count
         single = question == LIKE and parts.shape[0] == 1
@@ -350,12 +350,12 @@ def matcher(search_window: Any) -> Any:
             row = block * ROW_BLOCK
             number = min(segment_rows - row, ROW_BLOCK)
             if skipping > 0 and stop > start:
-                while start >= kept[END]:
+                while start >= window[END]:
                     bad = next_window(*windows)
                     if bad >= 0:
                         return BAD_TILE, bad
-                begin = kept[BEGIN]
-                if stop <= kept[END] and _no_bits(plane, plane_nbytes, skipping, start - begin, stop - begin):
+                begin = window[BEGIN]
+                if stop <= window[END] and _no_bits(plane, plane_nbytes, skipping, start - begin, stop - begin):
                     if question == FIND:
                         for i in range(number):
                             store32(out + 4 * i, np.uint32(0xFFFFFFFF))
@@ -363,9 +363,9 @@ def matcher(search_window: Any) -> Any:
                     continue
             if unpack_ends(*rows, row, row + number, 0, np.int64(ends.ctypes.data), 8) < 0:
                 return BAD_ROWS, block
-            if single and start >= kept[BEGIN] and stop <= kept[END]:
+            if single and start >= window[BEGIN] and stop <= window[END]:
                 reason, where = FINE, 0
-                begin = kept[BEGIN]
+                begin = window[BEGIN]
                 if numbers[0] == 0 and numbers[1] == 0:
                     _contains(ends, number, start, plane, begin, parts[0, 1], out)
                 else:

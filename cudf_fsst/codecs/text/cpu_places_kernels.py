@@ -103,20 +103,20 @@ AT, _END, CHARS = 0, 8, 16
 _FOLLOWING = SLOTS * SLOT_NBYTES
 _POSITION = _FOLLOWING + 8
 PLACES = _FOLLOWING + 64
-ROOMS = PLACES + SLOTS * 256
+DECODED = PLACES + SLOTS * 256
 
 
 def scratch_nbytes(tile_size: int) -> int:
     """Bytes that what `comparers` makes needs to look at tiles."""
-    return 64 + ROOMS + (SLOTS + 1) * (tile_size + 64)
+    return 64 + DECODED + (SLOTS + 1) * (tile_size + 64)
 
 
 @njit()
-def begun(scratch: Any) -> Any:
-    """The address of scratch in which no tile is open: places lie in cache lines of their own."""
-    at = (np.int64(scratch.ctypes.data) + 63) & ~63
-    store64(at + _FOLLOWING, np.uint64(1 << 62))
-    return at
+def open_none(scratch: Any) -> Any:
+    """Have no tile open in a scratch buffer; returns its address, aligned so that places fill whole cache lines."""
+    aligned = (np.int64(scratch.ctypes.data) + 63) & ~63
+    store64(aligned + _FOLLOWING, np.uint64(1 << 62))
+    return aligned
 
 
 @njit(inline="always")
@@ -148,14 +148,14 @@ def fetch(tiles: Any, starts: Any, sizes: Any, count: int) -> None:
             prefetch(codes + position + line)
 
 
-# What looks at rows of open tiles takes where rows begin, or end, what is to be taken from that for a place in these
-# tiles, the first row, behind the last one, and where the tiles end; then a tile's size, how many places count, and the
-# address of marks. Of the rows with a 1 it leaves 1 to those that have a value there, and 2 to those that may have it.
-# It returns the first row that begins behind the tiles.
+# Filters of the rows of open tiles. `ends`: address of where rows begin, or end; `less`: subtracted from that for a
+# place in these tiles; `row` to ``number - 1``: the rows; `stop`: where the tiles end; `wide`: how many places count.
+# A row whose byte in `out` is 1 gets there 1 if it has the value, 2 if it may have it, and 0 if not.
+# A filter returns the first row that begins behind the tiles.
 
 
 @njit()
-def look_at_places(
+def filter_by_code(
     ends: int,
     less: int,
     row: int,
@@ -167,7 +167,7 @@ def look_at_places(
     scratch: int,
     out: int,
 ) -> int:
-    """Look at rows, all of whose tiles have places."""
+    """Filter rows by the marks of the codes where they begin; all their tiles have places."""
     shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
     while row < number:
         begin = number_at(ends + 8 * row) - less
@@ -176,17 +176,17 @@ def look_at_places(
         slot = begin >> shift
         begin &= inside
         places = scratch + PLACES + 256 * slot
-        which = code_at(places, begin, wide)
-        code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + which))
-        have = np.int64(load8(places + which)) - begin
-        says = load64(marks + 64 * code + 8 * have) & (np.uint64(0) - np.uint64(load8(out + row)))
-        store8(out + row, np.uint8(says))
+        index = code_at(places, begin, wide)
+        code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + index))
+        bytes_before_end = np.int64(load8(places + index)) - begin
+        verdict = load64(marks + 64 * code + 8 * bytes_before_end) & (np.uint64(0) - np.uint64(load8(out + row)))
+        store8(out + row, np.uint8(verdict))
         row += 1
     return row
 
 
 @njit()
-def look_at_chars(
+def filter_by_chars(
     ends: int,
     less: int,
     row: int,
@@ -201,11 +201,11 @@ def look_at_chars(
     scratch: int,
     out: int,
 ) -> int:
-    """Look at rows, some of whose tiles have characters; `word`: the first of the bytes that are to be there."""
+    """Filter rows, some of whose tiles have characters; `word`: the first eight of the `nbytes` of the value."""
     shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
-    some = min(nbytes, 8)
-    mask = low_bits(some) if some < 8 else ~np.uint64(0)
-    yes = np.uint64(1 if surely and some == nbytes else 2)
+    compared = min(nbytes, 8)
+    mask = low_bits(compared) if compared < 8 else ~np.uint64(0)
+    yes = np.uint64(1 if surely and compared == nbytes else 2)
     while row < number:
         begin = number_at(ends + 8 * row) - less
         if begin >= stop:
@@ -213,16 +213,16 @@ def look_at_chars(
         slot = begin >> shift
         begin &= inside
         chars = number_at(scratch + CHARS + SLOT_NBYTES * slot)
-        says = np.uint64(0)
+        verdict = np.uint64(0)
         if chars:
-            says = yes if ((load64(chars + begin) ^ word) & mask) == np.uint64(0) else np.uint64(0)
-            says = np.uint64(2) if begin > tile_size - some else says  # they go on in the next tile
+            verdict = yes if ((load64(chars + begin) ^ word) & mask) == np.uint64(0) else np.uint64(0)
+            verdict = np.uint64(2) if begin > tile_size - compared else verdict  # they go on in the next tile
         else:
             places = scratch + PLACES + 256 * slot
-            which = code_at(places, begin, wide)
-            code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + which))
-            says = load64(marks + 64 * code + 8 * (np.int64(load8(places + which)) - begin))
-        store8(out + row, np.uint8(says & (np.uint64(0) - np.uint64(load8(out + row)))))
+            index = code_at(places, begin, wide)
+            code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + index))
+            verdict = load64(marks + 64 * code + 8 * (np.int64(load8(places + index)) - begin))
+        store8(out + row, np.uint8(verdict & (np.uint64(0) - np.uint64(load8(out + row)))))
         row += 1
     return row
 
@@ -233,7 +233,7 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
 
     @njit()
     def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, scratch: int) -> int:
-        """Look at tiles `first` to ``last - 1``, in slots from `slot` on.
+        """Find the places of the codes of tiles `first` to ``last - 1``, or decode these, in slots from `slot` on.
 
         Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
         ``-1 - tile`` of one that is damaged.
@@ -261,27 +261,27 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
             length = tile_length(lengths, tile_size, tile)
             if length > nbytes or length > codes_nbytes - position:
                 return -1 - tile
-            at = codes + position
+            codes_at = codes + position
             position += length
-            here = scratch + SLOT_NBYTES * (slot + tile - first)
-            store64(here + AT, np.uint64(at))
-            store64(here + _END, np.uint64(at + length))
-            store64(here + CHARS, np.uint64(0))
-            found: Any = np.int64(0)
+            slot_at = scratch + SLOT_NBYTES * (slot + tile - first)
+            store64(slot_at + AT, np.uint64(codes_at))
+            store64(slot_at + _END, np.uint64(codes_at + length))
+            store64(slot_at + CHARS, np.uint64(0))
+            counted: Any = np.int64(0)
             if length < nbytes and tile_size <= 256:
                 to = scratch + PLACES + 256 * (slot + tile - first)
-                found = place(at, at + length, limit, nbytes, to, table)
-                if found < 0:
+                counted = place(codes_at, codes_at + length, limit, nbytes, to, table)
+                if counted < 0:
                     return -1 - tile
-                wide = max(wide, found)
-            if found == 0:
-                to = at
-                if length < nbytes or at + nbytes + 8 > limit:
-                    room = tile_size + 64
-                    to = scratch + ROOMS + (slot + tile - first) * room
-                    if not decode_any(at, at + length, to, nbytes, to + room, table):
+                wide = max(wide, counted)
+            if counted == 0:
+                to = codes_at
+                if length < nbytes or codes_at + nbytes + 8 > limit:
+                    buffer_nbytes = tile_size + 64
+                    to = scratch + DECODED + (slot + tile - first) * buffer_nbytes
+                    if not decode_any(codes_at, codes_at + length, to, nbytes, to + buffer_nbytes, table):
                         return -1 - tile
-                store64(here + CHARS, np.uint64(to))
+                store64(slot_at + CHARS, np.uint64(to))
                 with_chars = WITH_CHARS
         if last % TILE_BLOCK == 0 or last * tile_size >= chars:
             block = (last + TILE_BLOCK - 1) // TILE_BLOCK
@@ -301,26 +301,26 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
         while nbytes > 0:
             if tile * tile_size >= chars:
                 return 0
-            there = min(tile_size, chars - tile * tile_size)
+            tile_nbytes = min(tile_size, chars - tile * tile_size)
             length = tile_length(lengths, tile_size, tile)
-            if length > there or length > codes_nbytes - position:
+            if length > tile_nbytes or length > codes_nbytes - position:
                 return -1 - tile
-            at, some = codes + position, min(there, nbytes)
-            alike: Any = np.int64(0)
-            if length < there:
-                alike = same(at, at + length, 0, value, some, table)
+            codes_at, compared = codes + position, min(tile_nbytes, nbytes)
+            same_nbytes: Any = np.int64(0)
+            if length < tile_nbytes:
+                same_nbytes = same(codes_at, codes_at + length, 0, value, compared, table)
             else:
-                alike = some if same_bytes(at, value, some) else -1
-            if 0 <= alike < some:
-                room = tile_size + 64
-                to = scratch + ROOMS + SLOTS * room
-                if not decode_any(at, at + length, to, there, to + room, table):
+                same_nbytes = compared if same_bytes(codes_at, value, compared) else -1
+            if 0 <= same_nbytes < compared:
+                buffer_nbytes = tile_size + 64
+                to = scratch + DECODED + SLOTS * buffer_nbytes
+                if not decode_any(codes_at, codes_at + length, to, tile_nbytes, to + buffer_nbytes, table):
                     return -1 - tile
-                alike = some if same_bytes(to, value, some) else -1
-            if alike < 0:
+                same_nbytes = compared if same_bytes(to, value, compared) else -1
+            if same_nbytes < 0:
                 return 0
-            value += some
-            nbytes -= some
+            value += compared
+            nbytes -= compared
             position += length
             tile += 1
         return 1
@@ -330,27 +330,27 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
         tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
     ) -> int:
         """As `goes_on`, from place `begin` of a tile that is open."""
-        here = scratch + SLOT_NBYTES * slot
-        chars, at, end = number_at(here + CHARS), number_at(here + AT), number_at(here + _END)
-        alike: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)
+        slot_at = scratch + SLOT_NBYTES * slot
+        chars, codes_at, end = number_at(slot_at + CHARS), number_at(slot_at + AT), number_at(slot_at + _END)
+        same_nbytes: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)
         if chars:
-            if not same_bytes(chars + begin, value, alike):
+            if not same_bytes(chars + begin, value, same_nbytes):
                 return 0
         else:
             # First the last bytes that are in the tile: values of a length are often alike in their first ones.
             places = scratch + PLACES + 256 * slot
-            stop = begin + alike - 1
-            which = code_at(places, stop, wide)
-            first: Any = np.int64(load8(places + which - 1)) + 1 if which else np.int64(0)
-            if first > begin and same(at + which, end, 0, value + first - begin, stop + 1 - first, table) < 0:
+            stop = begin + same_nbytes - 1
+            index = code_at(places, stop, wide)
+            first: Any = np.int64(load8(places + index - 1)) + 1 if index else np.int64(0)
+            if first > begin and same(codes_at + index, end, 0, value + first - begin, stop + 1 - first, table) < 0:
                 return 0
-            which = code_at(places, begin, wide)
-            have = np.int64(load8(places + which)) + 1 - begin
-            alike = same(at + which, end, have, value, nbytes, table)
-            if alike < 0:
+            index = code_at(places, begin, wide)
+            symbol_nbytes = np.int64(load8(places + index)) + 1 - begin
+            same_nbytes = same(codes_at + index, end, symbol_nbytes, value, nbytes, table)
+            if same_nbytes < 0:
                 return 0
-        if alike == nbytes:
+        if same_nbytes == nbytes:
             return 1
-        return goes_on(tiles, table, tile + 1, end - tiles[0], value + alike, nbytes - alike, scratch)
+        return goes_on(tiles, table, tile + 1, end - tiles[0], value + same_nbytes, nbytes - same_nbytes, scratch)
 
     return open_tiles, is_at

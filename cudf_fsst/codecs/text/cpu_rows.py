@@ -32,7 +32,7 @@ _CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
 
 
 def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np.uint8]:
-    """What an automaton says of every row.
+    """The verdict of an automaton on every row.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
 
 
 def _answer_of(machine: RowAutomaton, table: Table) -> _Answer:
-    """What answers for row blocks of segments with a table; of a codec that lifts nothing, by their decoded tiles."""
+    """The function that answers for row blocks of segments with a table; it decodes tiles if no automata are lifted."""
     search = of_text(table.codec).host().SEARCH
     lifted = lift_bytes(machine) if search is None else search.lift_rows(machine, table)
 

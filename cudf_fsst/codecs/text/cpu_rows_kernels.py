@@ -20,7 +20,7 @@ from .rows import STATE_PLACE, UNDECIDED_SHIFT, Lifted
 #: What may be found wrong.
 FINE, BAD_TILE, BAD_ROWS = range(3)
 
-# What is kept of rows, by place in an array: the row block that is unpacked next, the rows that are, the next of them,
+# State of the rows, by place in an array: the row block that is unpacked next, the rows that are, the next of them,
 # the row that is under way, and where in the symbol the row begins that goes on behind it.
 BLOCK, HAVE, NEXT, ROW, BEGIN = range(5)
 # What `open_row` says instead of an end: there is no row any more; less by n + 1: row block n is damaged.
@@ -29,7 +29,7 @@ DONE = -1
 
 @njit()
 def open_row(
-    kept: Any,
+    row_state: Any,
     ends: Any,
     rows: Any,
     last: int,
@@ -41,7 +41,7 @@ def open_row(
     verdicts: int,
     out: int,
 ) -> int:
-    """Where the row ends that is under way behind a symbol; answers for those that end in it.
+    """The end of the row that is open behind a symbol; writes the answers of rows that end within the symbol.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def open_row(
         Addresses of a `RowAutomaton`'s.
     """
     while True:
-        if kept[NEXT] == kept[HAVE]:
-            block = kept[BLOCK]
+        if row_state[NEXT] == row_state[HAVE]:
+            block = row_state[BLOCK]
             if block == last:
                 return DONE
             row = block * ROW_BLOCK
@@ -65,18 +65,18 @@ def open_row(
                 return DONE - 1 - block
             if ends[0] < end:
                 return DONE - 1 - block
-            kept[BLOCK], kept[HAVE], kept[NEXT] = block + 1, stop - row, 0
-        found = ends[kept[NEXT]]
-        kept[NEXT] += 1
-        kept[ROW] += 1
-        if found > after:
-            kept[BEGIN] = end - pos
-            return found
+            row_state[BLOCK], row_state[HAVE], row_state[NEXT] = block + 1, stop - row, 0
+        row_end = ends[row_state[NEXT]]
+        row_state[NEXT] += 1
+        row_state[ROW] += 1
+        if row_end > after:
+            row_state[BEGIN] = end - pos
+            return row_end
         state = np.int64(0)
-        for place in range(end - pos, found - pos):
+        for place in range(end - pos, row_end - pos):
             state = np.int64(load16(following + 2 * (state << 8 | np.int64(load8(symbol + place)))))
-        store8(out + kept[ROW], load8(verdicts + state))
-        end = found
+        store8(out + row_state[ROW], load8(verdicts + state))
+        end = row_end
 
 
 @njit()
@@ -128,23 +128,23 @@ def answer_rows(
         return BAD_ROWS, last - 1
     ends = np.empty(ROW_BLOCK, np.int64)
     ends_at = np.int64(ends.ctypes.data)
-    kept = np.zeros(5, np.int64)
-    kept[BLOCK] = first
-    kept[ROW] = -1
+    row_state = np.zeros(5, np.int64)
+    row_state[BLOCK] = first
+    row_state[ROW] = -1
     literal = table + 1024 * states
     # What begins in an earlier row block counts as a row whose answer goes nowhere.
     end = start
     first_tile = start // tile_size
     pos = first_tile * tile_size
     if start in (pos, limit):
-        end = open_row(kept, ends, rows, last, start, start, start, symbols, *machine, out)
+        end = open_row(row_state, ends, rows, last, start, start, start, symbols, *machine, out)
         if end < 0:
             return (FINE, 0) if end == DONE else (BAD_ROWS, DONE - 1 - end)
     position = first_position(tiles, first_tile)
     if position < 0:
         return BAD_TILE, -1 - position
     place = np.int64(0)  # the state, times 256
-    row, following, have = kept[ROW], kept[NEXT], kept[HAVE]
+    row, following, have = row_state[ROW], row_state[NEXT], row_state[HAVE]
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
         if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
             return BAD_TILE, tile
@@ -181,12 +181,12 @@ def answer_rows(
                     pos = after
                     continue
                 end = last_end
-            kept[ROW], kept[NEXT] = row, following
-            end = open_row(kept, ends, rows, last, end, pos, after, symbols + 8 * code, *machine, out)
+            row_state[ROW], row_state[NEXT] = row, following
+            end = open_row(row_state, ends, rows, last, end, pos, after, symbols + 8 * code, *machine, out)
             if end < 0:
                 return (FINE, 0) if end == DONE else (BAD_ROWS, DONE - 1 - end)
-            row, following, have = kept[ROW], kept[NEXT], kept[HAVE]
-            place = np.int64(load16(restarts + 16 * code + 2 * (kept[BEGIN] - 1))) << 8
+            row, following, have = row_state[ROW], row_state[NEXT], row_state[HAVE]
+            place = np.int64(load16(restarts + 16 * code + 2 * (row_state[BEGIN] - 1))) << 8
             pos = after
         if pos != stop or itself != raw:
             return BAD_TILE, tile
@@ -195,7 +195,7 @@ def answer_rows(
 
 
 def addresses(machine: RowAutomaton) -> tuple[int, int]:
-    """What kernels take of the automaton that reads bytes."""
+    """Addresses of the transitions and verdicts of an automaton that reads bytes."""
     return address(machine.following), address(machine.verdicts)
 
 

@@ -33,7 +33,7 @@ _LENGTH_SHIFT = np.uint64(45)
 _FOUND_BITS = np.uint64((1 << 45) - (1 << 34))
 _LOW = np.uint64(0xFF)
 
-# What is kept of a lane, by place in an array: the first tile of its batch, of the next one, and of the next lane; the
+# State of a lane, by place in an array: the first tile of its batch, of the next one, and of the next lane; the
 # address of its next code, where this code's sum of entries goes, and the codes left in the batch; its state, shifted
 # as in an entry, and the sum of entries.
 _TILE, _BATCH, _LAST, _AT, _TO, _LEFT, _STATE, _TOTAL = range(8)
@@ -41,12 +41,12 @@ LANE_FIELDS = 8
 # Codes with bits in a tile, up to which they are searched for.
 _FEW = 2
 
-# What is kept from window to window: the first tile behind it, where its codes begin, the characters of the window,
+# State of the window that is open: the first tile behind it, where its codes begin, the characters of the window,
 # then of every search its state, and whether any window had bits.
 NEXT, POSITION, BEGIN, END = range(4)
 KEPT = 4
 
-# What is kept of a search, by place in an array: the address of its automaton, the states of that, for how many
+# State of a search, by place in an array: the address of its automaton, the states of that, for how many
 # characters a lane runs on, and its planes.
 AUTOMATON, STATES, BEHIND, PLANES = range(4)
 
@@ -407,16 +407,16 @@ def windows_of(search_window: Any) -> Any:
 
     @njit()
     def next_window(
-        tiles: Any, last: int, searches: Any, places: Any, lanes: Any, room: Any, planes: Any, kept: Any
+        tiles: Any, last: int, searches: Any, places: Any, lanes: Any, room: Any, planes: Any, window: Any
     ) -> int:
         """Fill the planes of the window behind the last one, as large as `places` and none from tile `last` on.
 
         Returns -1, or a tile that is damaged.
         """
         chars, tile_size = tiles[4], tiles[5]
-        first = kept[NEXT]
+        first = window[NEXT]
         last = min(first + places.size - 1, last)
-        places[0] = kept[POSITION]
+        places[0] = window[POSITION]
         bad = _place_tiles(tiles, first, last, places)
         if bad >= 0:
             return bad
@@ -426,15 +426,15 @@ def windows_of(search_window: Any) -> Any:
         plane = np.int64(planes.ctypes.data)
         for i in range(searches.shape[0]):
             second = plane_nbytes if searches[i, PLANES] == 2 else 0
-            state = kept[KEPT + 2 * i]
+            state = window[KEPT + 2 * i]
             state, some, bad = search_window(tiles, first, last, places, lanes, searches[i], state, room, plane, second)
             if bad >= 0:
                 return bad
-            kept[KEPT + 2 * i] = state
-            kept[KEPT + 2 * i + 1] |= some
+            window[KEPT + 2 * i] = state
+            window[KEPT + 2 * i + 1] |= some
             plane += plane_nbytes * searches[i, PLANES]
-        kept[NEXT], kept[POSITION] = last, places[last - first]
-        kept[BEGIN], kept[END] = first * tile_size, min(last * tile_size, chars)
+        window[NEXT], window[POSITION] = last, places[last - first]
+        window[BEGIN], window[END] = first * tile_size, min(last * tile_size, chars)
         return -1
 
     return next_window

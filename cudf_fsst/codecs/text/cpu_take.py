@@ -68,24 +68,24 @@ def take(
         A segment is damaged.
     """
     edges = edges_of(segments) if edges is None else edges
-    wanted = chosen(rows, int(edges[-1]))
-    if wanted.a_range:
-        return read(segments, wanted.lowest, wanted.highest + 1, edges=edges)
-    span = wanted.highest - wanted.lowest + 1
-    if wanted.ascending or wanted.descending:
-        if wanted.rows.size >= max(_DENSE * span, _FEW_DENSE):
+    selected = chosen(rows, int(edges[-1]))
+    if selected.a_range:
+        return read(segments, selected.lowest, selected.highest + 1, edges=edges)
+    span = selected.highest - selected.lowest + 1
+    if selected.ascending or selected.descending:
+        if selected.rows.size >= max(_DENSE * span, _FEW_DENSE):
             readers = {
                 number: SegmentReader(segments[number])
-                for number in range(*parts_of(edges, wanted.lowest, wanted.highest + 1))
+                for number in range(*parts_of(edges, selected.lowest, selected.highest + 1))
             }
-            items = cpu_select.items(readers, edges, wanted)
+            items = cpu_select.items(readers, edges, selected)
             if items is not None:
-                return _in_order(items, wanted.rows)
+                return _in_order(items, selected.rows)
     else:
-        some = segments[slice(*parts_of(edges, wanted.lowest, wanted.highest + 1))]
-        if sum(segment.layout.tiles for segment in some) <= wanted.rows.size:
-            return _from_parts(segments, wanted, edges, scratch_nbytes)
-    rows, places = wanted.sorted()
+        touched = segments[slice(*parts_of(edges, selected.lowest, selected.highest + 1))]
+        if sum(segment.layout.tiles for segment in touched) <= selected.rows.size:
+            return _from_parts(segments, selected, edges, scratch_nbytes)
+    rows, places = selected.sorted()
     count = rows.size
     starts, offsets = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
     valid: npt.NDArray[np.bool_] | None = None
@@ -150,17 +150,17 @@ def _in_order(items: Sequence[cpu_select.Item], rows: npt.NDArray[np.int64]) -> 
 
 
 def _from_parts(
-    segments: Sequence[Segment], wanted: Chosen, edges: npt.NDArray[np.int64], scratch_nbytes: int
+    segments: Sequence[Segment], selected: Chosen, edges: npt.NDArray[np.int64], scratch_nbytes: int
 ) -> HostStrings:
     """Rows in no order, of the rows between the lowest and the highest, which are decoded some at a time."""
-    first, last = wanted.lowest, wanted.highest + 1
+    first, last = selected.lowest, selected.highest + 1
     numbers = range(*parts_of(edges, first, last))
     nbytes = sum(segments[number].chars + 4 * segments[number].rows for number in numbers)
     if nbytes <= scratch_nbytes:
-        return gather(read(segments, first, last, edges=edges), wanted.rows, first)
+        return gather(read(segments, first, last, edges=edges), selected.rows, first)
     step = max(scratch_nbytes * (last - first) // nbytes // ROW_BLOCK, 1) * ROW_BLOCK
     parts = [(a, min(a + step, last)) for a in range(first, last, step)]
-    rows, count = wanted.rows, wanted.rows.size
+    rows, count = selected.rows, selected.rows.size
     offsets, valid = np.zeros(count + 1, np.int64), None
     pieces = cut(0, count, _CHUNK_ROWS)
     for start, stop in parts:
@@ -205,7 +205,7 @@ def _copy_rows(
 def _long_rows(
     reader: SegmentReader, starts: npt.NDArray[np.int64], places: Any, offsets: Any, chars: npt.NDArray[np.uint8]
 ) -> tuple[list[Callable[[], Any]], list[Callable[[], Any]]]:
-    """What decodes the long ones of rows, cut for threads, and what copies those that are wanted again, after that."""
+    """Calls that decode long rows, cut for threads; and calls that then copy rows which are repeated."""
     decoding: list[Callable[[], Any]] = []
     copying: list[Callable[[], Any]] = []
     places = places if places.size else np.arange(starts.size)

@@ -50,7 +50,7 @@ class Lifted(NamedTuple):
 
 
 def verdicts(machine: RowAutomaton) -> npt.NDArray[np.int64]:
-    """What an entry says of rows that end in each state, behind the code's first byte."""
+    """Verdicts on rows that end in each state, behind the code's first byte."""
     says = (machine.verdicts == YES).astype(np.int64)
     return says | (machine.verdicts == UNDECIDED).astype(np.int64) << UNDECIDED_SHIFT
 

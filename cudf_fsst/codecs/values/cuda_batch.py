@@ -29,7 +29,7 @@ _Jobs = Sequence[tuple[int, _Fields]]
 
 
 class StreamSource(NamedTuple):
-    """Where a stream's values come from.
+    """The values of a stream in GPU memory, or the bitmap or wide column they are gathered from.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class StreamItem:
 
     @property
     def unit(self) -> int:
-        """What the values of a window begin at a multiple of."""
+        """Windows begin at multiples of so many values."""
         return self.rows if self._run else math.lcm(FILL_BLOCK, *(job.unit for job in self.jobs))
 
     def gather(self, first: int, rows: int, out: int) -> tuple[int, _Fields]:

@@ -400,7 +400,7 @@ def _take_chunked(
 def _marked(
     parts: Sequence[tuple[int, Packed, int, int]], rows: RowNumbers, lane: Lane
 ) -> tuple[dict[tuple[int, int], int], Any]:
-    """Where a byte for each chunk of rows says whether it has some of them, and what keeps these bytes.
+    """Addresses of marks, a byte for each chunk that says whether it has some of the rows; and their buffer.
 
     By the rows of a chunk and how many lie before the first whole one, so that columns that are cut alike share them.
     """

@@ -47,7 +47,7 @@ def sample_runs(rows: int) -> list[tuple[int, int]]:
 
 
 def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequence[Choice]:
-    """What is measured on the sample, beside `registry.PLAIN`, in the order in which ties are decided.
+    """Choices to measure on the sample, beside `registry.PLAIN`, in the order in which ties are decided.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def candidates(itemsize: int, *, floats: bool, codec: str | None = None) -> Sequ
 
 
 def with_nan(itemsize: int, *, floats: bool, codec: str | None = None, nan: int) -> Sequence[Choice]:
-    """What is measured besides where the sample has a NaN of these bits, as `least_nan` finds it; nothing of 0."""
+    """Choices to measure besides where the sample has a NaN of these bits (`least_nan`); none of 0."""
     if not (floats and nan):
         return ()
     return tuple(
