@@ -60,10 +60,10 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         index: CompressedIndex,
         proxied: bool = False,
     ) -> CompressedFrame:
-        made = object.__new__(cls)
-        made._backend, made._columns, made._labels = backend, tuple(columns), labels
-        made._index, made._proxied, made._parts = index, proxied, {}
-        return made
+        frame = object.__new__(cls)
+        frame._backend, frame._columns, frame._labels = backend, tuple(columns), labels
+        frame._index, frame._proxied, frame._parts = index, proxied, {}
+        return frame
 
     @property
     def _contents(self) -> Sequence[Content]:
@@ -134,8 +134,8 @@ class CompressedFrame(ArrowFrame, compute.Refused):
             One number for each column. That of the index has the label ``"Index"``.
         """
         del deep
-        made = pd.Series([column.node.nbytes for column in self._columns], index=self.columns, dtype="int64")
-        return pd.concat([pd.Series([self._index.nbytes], index=["Index"]), made]) if index else made
+        sizes = pd.Series([column.node.nbytes for column in self._columns], index=self.columns, dtype="int64")
+        return pd.concat([pd.Series([self._index.nbytes], index=["Index"]), sizes]) if index else sizes
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes + int(self._labels.memory_usage(deep=True))
@@ -180,8 +180,8 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         shown = self._table().iloc[:_SHOWN]
         lines = [["column", *shown], *([str(label), *map(_text, line)] for label, *line in shown.itertuples())]
         sizes = [(column.node.nbytes, column.node.uncompressed_nbytes) for column in self._columns[:_SHOWN]]
-        left = len(self._columns) - len(sizes)
-        more = f"<p>... and {left:,} more columns</p>" if left > 0 else ""
+        not_shown = len(self._columns) - len(sizes)
+        more = f"<p>... and {not_shown:,} more columns</p>" if not_shown > 0 else ""
         return as_html(self._headline(), lines, sizes) + more
 
     def __iter__(self) -> Iterator[Hashable]:
@@ -315,14 +315,14 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         A few are kept, for short queries that ask for the same columns: 2 us instead of 31, most of it for the labels.
         """
         key = tuple(places)
-        made = self._parts.get(key)
-        if made is None:
+        part = self._parts.get(key)
+        if part is None:
             columns, labels = [self._columns[place] for place in key], self._labels.take(list(key))
-            made = self._make(self._backend, columns, labels, self._index, self._proxied)
+            part = self._make(self._backend, columns, labels, self._index, self._proxied)
             if len(self._parts) >= _KEPT_PARTS:
                 self._parts.clear()
-            self._parts[key] = made
-        return made
+            self._parts[key] = part
+        return part
 
     # Rows ---------------------------------------------------------------------------------------------------------
 
@@ -452,10 +452,10 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _series(backend: Backend, some: Any, content: Content) -> Any:
+def _series(backend: Backend, column: Any, content: Content) -> Any:
     """Rows of a column that were read: of pandas a Series without name and labels, of cuDF a column."""
     nullable = content.node.null_count > 0
-    return backend.interop.build(some, content.type, content.stored, nullable=nullable)
+    return backend.interop.build(column, content.type, content.stored, nullable=nullable)
 
 
 def replace_proxied(frame: CompressedFrame, proxied: bool) -> CompressedFrame:

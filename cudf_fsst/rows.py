@@ -209,8 +209,8 @@ class Rows:
             if labels is not None:
                 return self._built(backend.take(self._nodes, rows, stream=stream), labels)
             levels = index.nodes
-            found = backend.take([*levels, *self._nodes], rows, stream=stream)
-            return self._built(found[len(levels) :], index.build(backend, found[: len(levels)]))
+            buffers = backend.take([*levels, *self._nodes], rows, stream=stream)
+            return self._built(buffers[len(levels) :], index.build(backend, buffers[: len(levels)]))
 
     def _range(self, start: int, stop: int | None, stream: Any = None) -> Any:
         """Rows one after another; all of them without a `stop`, none where it is below `start`."""
@@ -218,8 +218,8 @@ class Rows:
         with backend.current():
             levels = index.nodes
             end = stop if stop is None else max(start, stop)
-            found = backend.read([*levels, *self._nodes], start, end, stream=stream)
-            return self._built(found[len(levels) :], index.build(backend, found[: len(levels)], start, stop))
+            buffers = backend.read([*levels, *self._nodes], start, end, stream=stream)
+            return self._built(buffers[len(levels) :], index.build(backend, buffers[: len(levels)], start, stop))
 
     def map_chunks(self, func: Callable[[Any], Any], *, chunk_bytes: int | None = None) -> Any:
         """Call a function on piece after piece of what is decompressed, and join the results.
@@ -274,12 +274,12 @@ class Rows:
             return self._range(0, None)
         device = DeviceBackend()
         index = self._index.for_device(device)
-        there = self._made_of(self._contents, device, index)
+        moved = self._made_of(self._contents, device, index)
         if index is not self._index:  # its levels are there already
-            return there._built(device.receive(self._nodes), index.to_library(device))
+            return moved._built(device.receive(self._nodes), index.to_library(device))
         levels = index.nodes
-        found = device.receive([*levels, *self._nodes])
-        return there._built(found[len(levels) :], index.build(device, found[: len(levels)]))
+        buffers = device.receive([*levels, *self._nodes])
+        return moved._built(buffers[len(levels) :], index.build(device, buffers[: len(levels)]))
 
     def save(
         self, path: Any, *, compression: str | None = None, storage_options: Mapping[str, Any] | None = None
@@ -356,5 +356,5 @@ class Rows:
         """A copy whose parts lie elsewhere; `index` is this one's, or lies there already."""
         if index is not self._index:
             return self._made_of(move(self._contents, mover), backend, index)
-        found, count = move(self._everything, mover), len(self._contents)
-        return self._made_of(found[:count], backend, index.with_levels(found[count:]))
+        buffers, count = move(self._everything, mover), len(self._contents)
+        return self._made_of(buffers[:count], backend, index.with_levels(buffers[count:]))

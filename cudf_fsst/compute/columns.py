@@ -101,8 +101,8 @@ class Columns(Labelled):
     def dropna(self, *, ignore_index: bool = False) -> Any:
         """The rows that are not missing, a Series."""
         with self._backend.current():
-            made = self.filter(self.notna())  # type: ignore[attr-defined]  # of a column
-            return made.reset_index(drop=True) if ignore_index else made
+            values = self.filter(self.notna())  # type: ignore[attr-defined]  # of a column
+            return values.reset_index(drop=True) if ignore_index else values
 
     def duplicated(self, keep: Any = "first") -> Any:
         """Whether the value was there before (or comes again: ``keep="last"``), a Series of booleans."""
@@ -115,8 +115,8 @@ class Columns(Labelled):
         if not self._has_dictionary:
             return self._whole("drop_duplicates", {"keep": keep, "ignore_index": ignore_index})
         with self._backend.current():
-            made = self.filter(~self.duplicated(keep))
-            return made.reset_index(drop=True) if ignore_index else made
+            values = self.filter(~self.duplicated(keep))
+            return values.reset_index(drop=True) if ignore_index else values
 
     @at_caller
     def map(self, func: Any, na_action: Any = None, **options: Any) -> Any:
@@ -135,8 +135,8 @@ class Columns(Labelled):
 
     def to_list(self) -> list[Any]:
         """The values, a list."""
-        found: list[Any] = self._whole("to_list", {})
-        return found
+        values: list[Any] = self._whole("to_list", {})
+        return values
 
     tolist = to_list
 

@@ -94,8 +94,8 @@ class Frames(Changing, ByLabels, Written):
         if plain and every and self._backend.device == "cpu" and known.nlevels == 1 and known.is_unique:
             places = range(len(known)) if labels is None else [int(known.get_loc(label)) for label in labels]
             missing = self._columns_at(list(places)).isna()  # type: ignore[attr-defined]  # of a frame
-            made = self.filter(~missing.any(axis=1).to_numpy())
-            return made.reset_index(drop=True) if ignore_index else made
+            rows = self.filter(~missing.any(axis=1).to_numpy())
+            return rows.reset_index(drop=True) if ignore_index else rows
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
 
     @at_caller

@@ -37,24 +37,24 @@ class Labels:
         if frame._index_levels > 1 or frame._labels.nlevels > 1 or (isinstance(key, tuple) and len(key) != 2):
             return frame.decompress().loc[key]
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
-        every = isinstance(rows, slice) and rows == slice(None)
+        all_rows = isinstance(rows, slice) and rows == slice(None)
         places = pd.DataFrame([np.arange(len(frame._labels))], columns=frame._labels).loc[:, columns].iloc[0]
         with frame._backend.current():
-            found = None if every else frame._row_numbers().loc[rows]
+            selected = None if all_rows else frame._row_numbers().loc[rows]
         if not isinstance(places, pd.Series):
             column = frame.column_at(int(places))
-            return _rows(column, found) if found is None or hasattr(found, "index") else column[int(found)]
+            return _rows(column, selected) if selected is None or hasattr(selected, "index") else column[int(selected)]
         part = frame._columns_at(places.tolist())
-        return _rows(part, found) if found is None or hasattr(found, "index") else part._at(int(found))
+        return _rows(part, selected) if selected is None or hasattr(selected, "index") else part._at(int(selected))
 
 
-def _rows(source: Any, found: Any) -> Any:
+def _rows(source: Any, selected: Any) -> Any:
     """Rows by number, a Series whose labels the result has, or None for all."""
-    if found is None:
+    if selected is None:
         return source.decompress()
-    made = source._take(source._numbers(found.values, selection.row_numbers))
-    made.index = found.index
-    return source._out(made)
+    result = source._take(source._numbers(selected.values, selection.row_numbers))
+    result.index = selected.index
+    return source._out(result)
 
 
 class Labelled(Rows):
@@ -109,9 +109,9 @@ class Labelled(Rows):
             weights = self[weights]  # type: ignore[index]  # of a frame
         options = {"replace": replace, "weights": weights, "random_state": random_state, "axis": axis}
         with self._backend.current():
-            found = self._row_numbers().sample(n=n, frac=frac, **options)
-            made = self._take(self._numbers(found.values, selection.row_numbers))
-        return self._out(made.reset_index(drop=True) if ignore_index else made)
+            chosen = self._row_numbers().sample(n=n, frac=frac, **options)
+            result = self._take(self._numbers(chosen.values, selection.row_numbers))
+        return self._out(result.reset_index(drop=True) if ignore_index else result)
 
 
 class ByLabels(Labelled):
@@ -180,7 +180,7 @@ class ByLabels(Labelled):
             while free in self._labels or free in self._index.names:
                 free += "'"
             keys[free] = self._row_numbers()
-            found = ask(keys)[free].values
+            numbers = ask(keys)[free].values
             del keys
-            made = self._take(self._numbers(found, selection.row_numbers))
-        return self._out(made)
+            result = self._take(self._numbers(numbers, selection.row_numbers))
+        return self._out(result)

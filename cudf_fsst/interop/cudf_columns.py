@@ -147,17 +147,17 @@ def describe(
     kind, stored = _noted(dtype)
     if _is_cut(column.plc_column):
         column = column.copy(deep=True)
-    there = opened.enter_context(column.access(mode="read", scope="internal"))
+    opened_column = opened.enter_context(column.access(mode="read", scope="internal"))
     if _types.is_dictionary(kind):
         categories = dtype.categories._column
         inside = opened.enter_context(categories.access(mode="read", scope="internal"))
         if inside.plc_column.null_count():
             raise TypeError(f"dtype {dtype} cannot be compressed: one of its categories is missing")
-        kind = pa.dictionary(_codes_type(there.plc_column), kind.value_type, kind.ordered)
-        buffers = _describe(there.plc_column, kind, of_strings)
+        kind = pa.dictionary(_codes_type(opened_column.plc_column), kind.value_type, kind.ordered)
+        buffers = _describe(opened_column.plc_column, kind, of_strings)
         buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
     else:
-        buffers = _describe(there.plc_column, kind, of_strings)
+        buffers = _describe(opened_column.plc_column, kind, of_strings)
     buffers.owners += (data, column)
     return buffers, kind, stored
 
@@ -166,12 +166,12 @@ def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None]:
     """The Arrow type of a dtype and what says it; of plain ones looked up, since a frame has many."""
     if not isinstance(dtype, (np.dtype, pd.StringDtype)):
         return _type_of(dtype), dtype_notes(dtype)
-    found = _noted_dtypes.get(id(dtype))
-    if found is None:
+    entry = _noted_dtypes.get(id(dtype))
+    if entry is None:
         if len(_noted_dtypes) >= _MOST_DTYPES:
             _noted_dtypes.clear()
-        found = _noted_dtypes[id(dtype)] = dtype, _type_of(dtype), dtype_notes(dtype)
-    return found[1:]
+        entry = _noted_dtypes[id(dtype)] = dtype, _type_of(dtype), dtype_notes(dtype)
+    return entry[1:]
 
 
 #: By the identity of a dtype, since pandas takes longer for its hash: the dtype, so that it lives, and what is noted.
@@ -241,21 +241,21 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
     if _types.is_string(kind) or _types.is_large_string(kind):
         return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
     mask = column.null_mask().ptr if nulls else None
-    made = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
+    buffers = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
     if width := fixed_width(kind):
-        made.itemsize = width
-        made.values = column.data().ptr + offset * width
+        buffers.itemsize = width
+        buffers.values = column.data().ptr + offset * width
     elif _types.is_list(kind) or _types.is_large_list(kind):
-        made.type, made.itemsize = pa.list_(kind.value_field), 4
-        made.values = column.child(0).data().ptr
-        made.children = (_describe(column.child(1), kind.value_type, of_strings),)
+        buffers.type, buffers.itemsize = pa.list_(kind.value_field), 4
+        buffers.values = column.child(0).data().ptr
+        buffers.children = (_describe(column.child(1), kind.value_type, of_strings),)
     elif _types.is_struct(kind):
-        made.children = tuple(
+        buffers.children = tuple(
             _describe(column.child(i), kind.field(i).type, of_strings) for i in range(kind.num_fields)
         )
     else:
         raise TypeError(f"Arrow type {kind} cannot be compressed")
-    return made
+    return buffers
 
 
 def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
@@ -296,12 +296,12 @@ def _dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> Any:
     if categories is not None or not (stored is None or stored["kind"] in ("string", "object", "cudf")):
         return _made_dtype(kind, stored, categories)
     key = kind, None if stored is None else tuple(stored.items())
-    found = _dtypes.get(key)
-    if found is None:
-        found = _made_dtype(kind, stored, None)
+    cached = _dtypes.get(key)
+    if cached is None:
+        cached = _made_dtype(kind, stored, None)
         if not _types.is_nested(kind):
-            _dtypes[key] = found
-    return found
+            _dtypes[key] = cached
+    return cached
 
 
 _dtypes: dict[Any, Any] = {}
@@ -319,8 +319,8 @@ def _made_dtype(kind: Any, stored: dict[str, Any] | None, categories: Any) -> An
         raise TypeError("cuDF has no dtype for periods")
     named = stored is not None and stored["kind"] in ("string", "masked", "arrow")
     if stored is not None and (named or (stored["kind"] == "object" and _types.is_string(kind))):
-        made = unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
-        return pd.ArrowDtype(in_cudf(made.pyarrow_dtype)) if isinstance(made, pd.ArrowDtype) else made
+        dtype = unwrap_proxy(decode_any_dtype(stored, kind))[0]  # under cudf.pandas its dtypes are proxies, too
+        return pd.ArrowDtype(in_cudf(dtype.pyarrow_dtype)) if isinstance(dtype, pd.ArrowDtype) else dtype
     return cudf_dtype_from_pa_type(kind)
 
 

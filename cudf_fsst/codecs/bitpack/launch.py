@@ -174,14 +174,14 @@ def layout(packed: Packed) -> BitpackLayout:
     divisor = packed.parameters[2] | packed.parameters[3] << 32
     if divisor == 1 or divisor >> 8 * packed.itemsize:
         raise ValueError(f"damaged segment: {divisor} as a divisor of values of {packed.itemsize} bytes")
-    made = BitpackLayout(packed.rows, packed.itemsize, has_delta, max(divisor, 1), has_nan)
-    if packed.meta_nbytes != made.nbytes:
-        raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {made.nbytes}")
-    most = 8 * packed.itemsize * made.blocks
+    result = BitpackLayout(packed.rows, packed.itemsize, has_delta, max(divisor, 1), has_nan)
+    if packed.meta_nbytes != result.nbytes:
+        raise ValueError(f"damaged segment: meta has {packed.meta_nbytes} bytes, its rows need {result.nbytes}")
+    most = 8 * packed.itemsize * result.blocks
     if packed.codes_nbytes % UNIT_NBYTES or packed.codes_nbytes // UNIT_NBYTES > most:
         raise ValueError(f"damaged segment: codes of {packed.codes_nbytes} bytes for {packed.rows} values")
     packed.check_buffers()
-    return made
+    return result
 
 
 def is_nan(bits: int, itemsize: int) -> bool:
@@ -190,7 +190,7 @@ def is_nan(bits: int, itemsize: int) -> bool:
     return bits & (1 << 8 * itemsize - 1) - 1 > (1 << 8 * itemsize - 1) - (1 << mantissa)
 
 
-def bounds(made: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:
+def bounds(layout: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> Span:
     """Between which values those of a segment lie, by the entries of its blocks: none lies outside.
 
     Parameters
@@ -206,24 +206,24 @@ def bounds(made: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> Sp
     Span
         Of the whole type where entries mean numbers that are too large to be counted with.
     """
-    count, itemsize = made.blocks, made.itemsize
+    count, itemsize = layout.blocks, layout.itemsize
     starts = meta[: 4 * (count + 1)].view("<u4").astype(np.int64)
 
     def entries(at: int, kind: str) -> Any:
         return meta[at : at + itemsize * count].view(kind).astype(np.float64)
 
     width = np.clip(np.diff(starts & PLACE), 0, 8 * itemsize)
-    base, delta = entries(made.bases, f"<{'i' if signed else 'u'}{itemsize}"), (starts[:-1] & DELTA) != 0
-    reach = (2.0**width - 1) * np.where(starts[:-1] & DIVIDED, made.divisor, 1)
+    base, delta = entries(layout.bases, f"<{'i' if signed else 'u'}{itemsize}"), (starts[:-1] & DELTA) != 0
+    reach = (2.0**width - 1) * np.where(starts[:-1] & DIVIDED, layout.divisor, 1)
     down = np.zeros(count)
-    if made.has_delta:
-        slope = entries(made.slopes, f"<i{itemsize}")[delta]
+    if layout.has_delta:
+        slope = entries(layout.slopes, f"<i{itemsize}")[delta]
         down[delta] = (BLOCK - 1) * np.minimum(slope, 0)
         reach[delta] = (BLOCK - 1) * np.maximum(slope + reach[delta], 0)
     bits = 8 * itemsize
-    whole = Span(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else Span(0, (1 << bits) - 1)
+    type_span = Span(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else Span(0, (1 << bits) - 1)
     if max(float(np.abs(part).max()) for part in (base, down, reach)) >= _EXACT:
-        return whole
-    found = Span(int((base + down).min()), int((base + reach).max()))
+        return type_span
+    span = Span(int((base + down).min()), int((base + reach).max()))
     # Sums that leave the type wrap around.
-    return found if whole.low <= found.low and found.high <= whole.high else whole
+    return span if type_span.low <= span.low and span.high <= type_span.high else type_span

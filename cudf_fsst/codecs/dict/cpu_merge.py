@@ -47,11 +47,11 @@ def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] |
     ValueError
         A part is damaged.
     """
-    found: list[Part] = []
+    parts_merged: list[Part] = []
     for coded, group in groupby(parts, lambda part: isinstance(part, DictPart)):
-        some = list(group)
-        found += (merged or _merged)(some) if coded and len(some) > 1 else some
-    return found
+        neighbours = list(group)
+        parts_merged += (merged or _merged)(neighbours) if coded and len(neighbours) > 1 else neighbours
+    return parts_merged
 
 
 def _merged(parts: list[Any]) -> Iterator[Part]:
@@ -100,30 +100,32 @@ def next_merge(parts: Sequence[DictPart]) -> tuple[list[Member], HostStrings]:
 
 def _merged_part(members: Sequence[Member], values: HostStrings) -> DictPart:
     """One part of the rows of consecutive ones."""
-    rows, nulls = sum(one.part.rows for one in members), sum(one.part.null_count for one in members)
-    edges = np.cumsum([0, *(one.part.rows for one in members)]).tolist()
+    rows, nulls = sum(member.part.rows for member in members), sum(member.part.null_count for member in members)
+    edges = np.cumsum([0, *(member.part.rows for member in members)]).tolist()
     validity: tuple[Packed, ...] = ()
     bitmap: npt.NDArray[np.uint8] | None = None
     if nulls:
         bitmap = np.zeros(-(-rows // 8), np.uint8)
-        for one, start in zip(members, edges, strict=False):
-            put_valid(bitmap, start, one.part.rows, bits_of(one.part, 0, one.part.rows))
+        for member, start in zip(members, edges, strict=False):
+            put_valid(bitmap, start, member.part.rows, bits_of(member.part, 0, member.part.rows))
         validity = fixed.compress(bitmap, what=of_validity(None))
     itemsize = plan.itemsize(values.rows)
     codes: list[Packed] = []
     for start, stop in cut(0, rows, plan.PIECE_CODES):
         piece = np.empty(stop - start, f"<u{itemsize}")
-        for one, (begin, end) in zip(members, pairwise(edges), strict=True):
+        for member, (begin, end) in zip(members, pairwise(edges), strict=True):
             a, b = max(begin, start), min(end, stop)
             if a < b:
-                _renumber(one, a - begin, b - begin, piece[a - start : b - start])
+                _renumber(member, a - begin, b - begin, piece[a - start : b - start])
         codes += fixed.compress(piece if bitmap is None else fixed.fill_nulls(piece, bitmap, start), choice=plan.CODES)
-    own = members[0].part.values
-    if own.rows < values.rows:
-        sizes: dict[str, Any] = {"tile_size": own.segments[0].layout.tile_size} if own.segments else {}
-        codec = of_text(own.segments[0].codec) if own.segments else codec_of()
-        own = of_parts(own.type, text.compress(values, codec, **sizes))
-    return dict_part(own, tuple(codes), validity, nulls, sum(one.part.chars for one in members))
+    merged_values = members[0].part.values
+    if merged_values.rows < values.rows:
+        sizes: dict[str, Any] = (
+            {"tile_size": merged_values.segments[0].layout.tile_size} if merged_values.segments else {}
+        )
+        codec = of_text(merged_values.segments[0].codec) if merged_values.segments else codec_of()
+        merged_values = of_parts(merged_values.type, text.compress(values, codec, **sizes))
+    return dict_part(merged_values, tuple(codes), validity, nulls, sum(member.part.chars for member in members))
 
 
 def _renumber(member: Member, first: int, last: int, out: Codes) -> None:

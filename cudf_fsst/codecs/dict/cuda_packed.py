@@ -76,12 +76,12 @@ def plain_nbytes(rows: int, itemsize: int) -> int:
 
 
 def _pieces(parts: Parts, start: int, stop: int) -> Iterator[_PackedPiece]:
-    at = 0
+    first = 0
     for packed in parts:
-        begin, end = max(start - at, 0), min(stop - at, packed.rows)
+        begin, end = max(start - first, 0), min(stop - first, packed.rows)
         if begin < end:
-            yield _PackedPiece(packed, begin, end, at + begin - start)
-        at += packed.rows
+            yield _PackedPiece(packed, begin, end, first + begin - start)
+        first += packed.rows
 
 
 def packed(parts: Parts) -> bool:
@@ -183,12 +183,12 @@ class Spelling:
 
     def __init__(self, dictionary: Dictionary, layout: SpellLayout, *, validity: int = 0, lane: Lane) -> None:
         self.dictionary, self.layout, self._validity, self._lane = dictionary, layout, validity, lane
-        made = dictionary.image is None
+        makes_image = dictionary.image is None
         work = self._work = Workspace()
         sums = work.reserve(_WORD * layout.sums_count)
-        there = work.reserve(layout.image_nbytes + layout.values + 1 if made else 0)
+        image = work.reserve(layout.image_nbytes + layout.values + 1 if makes_image else 0)
         work.take(lane)
-        self._sums, self._image = work[sums], work[there] if made else 0
+        self._sums, self._image = work[sums], work[image] if makes_image else 0
 
     def _fields(self, to: Target) -> list[int]:
         return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to)
@@ -240,19 +240,19 @@ class _Jobs:
         self.fields: list[int] = []
         self.images: list[tuple[int, npt.NDArray[np.uint8]]] = []
 
-    def add(self, one: Spelling, to: Target) -> None:
+    def add(self, spelling: Spelling, to: Target) -> None:
         begin = len(self.fields)
-        self.fields += one._fields(to)
-        image = one.dictionary.image
+        self.fields += spelling._fields(to)
+        image = spelling.dictionary.image
         if image is not None:
             self.images += ((field + _IMAGE_FIELD, image) for field in range(begin, len(self.fields), _SPELL_FIELDS))
 
 
 def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list[Spelling]]]:
-    found: dict[tuple[int, bool], list[Spelling]] = {}
-    for one in every:
-        found.setdefault(one.layout.kind, []).append(one)
-    yield from found.items()
+    groups: dict[tuple[int, bool], list[Spelling]] = {}
+    for spelling in every:
+        groups.setdefault(spelling.layout.kind, []).append(spelling)
+    yield from groups.items()
 
 
 class SharedCodes:
@@ -304,19 +304,21 @@ class LookUp(NamedTuple):
 
 def answer(tables: JobTables, every: Sequence[LookUp]) -> None:
     """Add what looks up entries, which are of one size: a launch for codes of each size."""
-    for itemsize in sorted({one.codes.itemsize for one in every}):
-        some = [one for one in every if one.codes.itemsize == itemsize]
+    for itemsize in sorted({lookup.codes.itemsize for lookup in every}):
+        same_size = [lookup for lookup in every if lookup.codes.itemsize == itemsize]
         fields, data = list[int](), []
-        for codes, table, nbytes, out in some:
+        for codes, table, nbytes, out in same_size:
             for job, before in codes.jobs:
                 if not isinstance(table, int):
                     data.append((len(fields) + _MAP_FIELD, table))
-                there = table if isinstance(table, int) else 0
-                fields += launch.AnswerJob._make((*job, there, out + before * nbytes, nbytes))
-        grids = [grid for one in some for grid in one.codes.grids]
-        kept = max(one.codes.table_nbytes(one.nbytes) for one in some)
+                table_at = table if isinstance(table, int) else 0
+                fields += launch.AnswerJob._make((*job, table_at, out + before * nbytes, nbytes))
+        grids = [grid for lookup in same_size for grid in lookup.codes.grids]
+        table_nbytes = max(lookup.codes.table_nbytes(lookup.nbytes) for lookup in same_size)
         kernel = _kernel("dict_answer", itemsize)
-        tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
+        tables.add_jobs(
+            kernel, launch.PACKED_THREADS, grids, fields, _u32(table_nbytes), shared=table_nbytes, data=data
+        )
 
 
 def count(tables: JobTables, parts: Parts, values: int, out: int, *, validity: int = 0) -> None:

@@ -45,15 +45,15 @@ def _store(where: int, value: int, size: int) -> None:
 @njit()
 def _read_symbols(source: int, nbytes: int, size: int, symbols: Any) -> int:
     """Fill `symbols` with the bytes of a chunk, the last one with zeros above; how many there are."""
-    whole = nbytes // size
-    for i in range(whole):
+    full_symbols = nbytes // size
+    for i in range(full_symbols):
         symbols[i] = _load(source + i * size, size)
-    count = whole
-    if whole * size < nbytes:
+    count = full_symbols
+    if full_symbols * size < nbytes:
         last = np.uint64(0)
-        for i in range(nbytes - 1, whole * size - 1, -1):
+        for i in range(nbytes - 1, full_symbols * size - 1, -1):
             last = last << np.uint64(8) | np.uint64(load8(source + i))
-        symbols[whole] = last
+        symbols[full_symbols] = last
         count += 1
     return count
 
@@ -74,20 +74,20 @@ def _parse(
     least = 2 if size <= 2 else 1
     heads[:] = -1
     tokens = 0
-    at = 0
-    while at < count:
+    position = 0
+    while position < count:
         best = 0
         offset = 0
-        first = symbols[at]
-        left = count - at
+        first = symbols[position]
+        remaining = count - position
         before = heads[_slot(first)]
         # A match is no longer than its offset, so that a small one cannot be better than `best`.
-        while before >= 0 and at - before <= window and best < left:
-            d = at - before
-            if d > best and symbols[before] == first and symbols[at + best] == symbols[before + best]:
-                most = min(d, left)
+        while before >= 0 and position - before <= window and best < remaining:
+            d = position - before
+            if d > best and symbols[before] == first and symbols[position + best] == symbols[before + best]:
+                most = min(d, remaining)
                 length = 1
-                while length < most and symbols[at + length] == symbols[before + length]:
+                while length < most and symbols[position + length] == symbols[before + length]:
                     length += 1
                 if length > best:
                     best = length
@@ -95,15 +95,15 @@ def _parse(
             before = chain[before]
         if best < least:
             best = 0
-        token_at[tokens] = at
+        token_at[tokens] = position
         lengths[tokens] = best
         offsets[tokens] = offset
         tokens += 1
-        for i in range(at, at + max(best, 1)):
+        for i in range(position, position + max(best, 1)):
             slot = _slot(symbols[i])
             chain[i] = heads[slot]
             heads[slot] = i
-        at += max(best, 1)
+        position += max(best, 1)
     return tokens
 
 
