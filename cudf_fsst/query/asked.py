@@ -59,8 +59,8 @@ def encoded(value: Any) -> bytes | None:
 
 def literal(value: Any) -> bytes | None:
     """A string of at least a byte that means itself as a regular expression, too."""
-    found = encoded(value)
-    return found if found and _SPECIAL.isdisjoint(value) else None
+    text = encoded(value)
+    return text if text and _SPECIAL.isdisjoint(value) else None
 
 
 #: Arguments of methods as both libraries have them, in order. A call with others is decoded, and the library looks at
@@ -80,7 +80,7 @@ PARAMETERS = {
 
 
 def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> Request | None:
-    """What a method of strings asks; None: it wants more than a search of literals.
+    """The request of a method of strings; None: it wants more than a search of literals.
 
     Parameters
     ----------
@@ -90,65 +90,65 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     args, options
         The arguments.
     """
-    known = args and type(args[0]) is str and len(args[0]) <= _KEPT_LENGTH
+    cacheable = args and type(args[0]) is str and len(args[0]) <= _CACHED_LENGTH
     try:
-        found = (_kept_literal if known else _literal)(name, len(args), *args, *options, *options.values())
+        parsed = (_cached_literal if cacheable else _literal)(name, len(args), *args, *options, *options.values())
     except TypeError:  # an argument that has no hash
-        found = _literal(name, len(args), *args, *options, *options.values())
-    if found is None:
+        parsed = _literal(name, len(args), *args, *options, *options.values())
+    if parsed is None:
         return None
-    questions, exact, example, key = found
-    given = {**dict(zip(PARAMETERS[name], args, strict=False)), **options}
-    given.pop("na", None)  # rows that were found are not missing
-    return Request(questions, lambda some: call(some, **example), key, lambda some: call(some, **given), exact)
+    questions, exact, example, key = parsed
+    arguments = {**dict(zip(PARAMETERS[name], args, strict=False)), **options}
+    arguments.pop("na", None)  # candidates are not missing
+    return Request(
+        questions, lambda series: call(series, **example), key, lambda series: call(series, **arguments), exact
+    )
 
 
-#: Characters of a pattern of which is kept what it asks.
-_KEPT_LENGTH = 100
+#: Characters of the longest pattern whose questions are cached.
+_CACHED_LENGTH = 100
 
 
-def _literal(
-    name: str, count: int, *given_all: Any
-) -> tuple[tuple[Question, ...], bool, dict[str, Any], Hashable] | None:
-    """What a method of strings asks: questions, whether they are all, arguments of an example, and what these mean.
+def _literal(name: str, count: int, *flat: Any) -> tuple[tuple[Question, ...], bool, dict[str, Any], Hashable] | None:
+    """Questions of a method of strings, whether they are the whole answer, arguments of an example, and a key of these.
 
-    `given_all`: `count` arguments, then the names of options, then these.
+    `flat`: `count` arguments, then the names of options, then their values.
     """
-    args, rest = given_all[:count], given_all[count:]
-    options = dict(zip(rest[: len(rest) // 2], rest[len(rest) // 2 :], strict=True))
+    args, option_items = flat[:count], flat[count:]
+    options = dict(zip(option_items[: len(option_items) // 2], option_items[len(option_items) // 2 :], strict=True))
     names = PARAMETERS.get(name)
     if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
         return None
-    given = {**dict(zip(names, args, strict=False)), **options}
-    if (names and not _is_str(given.get(names[0]))) or not _is_plain(given):
+    arguments = {**dict(zip(names, args, strict=False)), **options}
+    if (names and not _is_str(arguments.get(names[0]))) or not _is_plain(arguments):
         return None
-    questions, exact = _questions(name, given)
+    questions, exact = _questions(name, arguments)
     if not questions:
         return None
-    example = {**given, **({names[0]: "a"} if names else {})}
-    if name == "contains" and given.keys() <= {"pat", "na", "regex"}:
+    example = {**arguments, **({names[0]: "a"} if names else {})}
+    if name == "contains" and arguments.keys() <= {"pat", "na", "regex"}:
         example["regex"] = False  # which makes no difference, but for 40 ms that cuDF's first expression takes
     key = name, *((key, type(value), repr(value)) for key, value in example.items())
     return tuple(questions), exact, example, key
 
 
 #: As all arguments are arguments here, those of different types count as different.
-_kept_literal = lru_cache(128, typed=True)(_literal)
+_cached_literal = lru_cache(128, typed=True)(_literal)
 
 
 def _is_str(pattern: Any) -> bool:
     """Whether a pattern is of Python's strings; what else there is, the library takes or refuses."""
-    return all(type(one) is str for one in pattern) if type(pattern) is tuple else type(pattern) is str
+    return all(type(text) is str for text in pattern) if type(pattern) is tuple else type(pattern) is str
 
 
-def _is_plain(given: Mapping[str, Any]) -> bool:
+def _is_plain(arguments: Mapping[str, Any]) -> bool:
     """Whether arguments ask for nothing but a search of the whole string, byte by byte."""
     return (
-        given.get("case", True) is True
-        and _is_zero(given.get("flags", 0))
-        and _is_zero(given.get("start", 0))
-        and given.get("end") is None
-        and type(given.get("regex", True)) is bool
+        arguments.get("case", True) is True
+        and _is_zero(arguments.get("flags", 0))
+        and _is_zero(arguments.get("start", 0))
+        and arguments.get("end") is None
+        and type(arguments.get("regex", True)) is bool
     )
 
 
@@ -156,34 +156,34 @@ def _is_zero(value: Any) -> bool:
     return type(value) is int and value == 0
 
 
-def _questions(name: str, given: Mapping[str, Any]) -> tuple[list[Question], bool]:
+def _questions(name: str, arguments: Mapping[str, Any]) -> tuple[list[Question], bool]:
     """Questions, one of which a row has to answer with yes, and whether that is all; none where it is more."""
     if name == "len":
         return [Length()], True
     if name == "byte_count":
         return [ByteCount()], True
     if name == "like":
-        return _like(given["pat"], given.get("esc"))
+        return _like(arguments["pat"], arguments.get("esc"))
     if name in ("startswith", "endswith"):
-        return _ends(name, given["pat"]), True
+        return _ends(name, arguments["pat"]), True
     if name == "find":
-        found = encoded(given["sub"])
-        return [Find(found)] if found else [], True
-    is_expression = name != "contains" or given.get("regex", True)
-    found = literal(given["pat"]) if is_expression else encoded(given["pat"])
-    if not found:
+        text = encoded(arguments["sub"])
+        return [Find(text)] if text else [], True
+    is_expression = name != "contains" or arguments.get("regex", True)
+    text = literal(arguments["pat"]) if is_expression else encoded(arguments["pat"])
+    if not text:
         return [], True
-    parts = {"contains": (b"", found, b""), "match": (found, b""), "fullmatch": (found,)}
-    return [Count(found) if name == "count" else Like(parts[name])], True
+    parts = {"contains": (b"", text, b""), "match": (text, b""), "fullmatch": (text,)}
+    return [Count(text) if name == "count" else Like(parts[name])], True
 
 
 def _ends(name: str, pattern: Any) -> list[Question]:
     """The questions for a beginning or an end, or for a tuple of them; none where the codec cannot answer."""
     values = list(pattern) if type(pattern) is tuple else [pattern]
-    found = [encoded(value) for value in values]
-    if not 0 < len(found) <= _MOST_ENDS or not all(found):
+    texts = [encoded(value) for value in values]
+    if not 0 < len(texts) <= _MOST_ENDS or not all(texts):
         return []
-    return [Like((value, b"") if name == "startswith" else (b"", value)) for value in dict.fromkeys(found) if value]
+    return [Like((value, b"") if name == "startswith" else (b"", value)) for value in dict.fromkeys(texts) if value]
 
 
 def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
@@ -201,44 +201,44 @@ def _like(pattern: Any, escape: Any) -> tuple[list[Question], bool]:
             parts.append([])
         else:
             parts[-1].append(token)
-    found = [encoded("".join(part)) for part in parts]
-    if not all(part is not None for part in found):
+    texts = [encoded("".join(part)) for part in parts]
+    if not all(part is not None for part in texts):
         return [], True
-    inner = [part for part in found[1:-1] if part]
-    made = (found[0] or b"", *inner, found[-1] or b"") if len(found) > 1 else (found[0] or b"",)
+    inner = [part for part in texts[1:-1] if part]
+    pieces = (texts[0] or b"", *inner, texts[-1] or b"") if len(texts) > 1 else (texts[0] or b"",)
     ones = tokens.count(ONE)
-    return [Like(made, ones)], ones == 0
+    return [Like(pieces, ones)], ones == 0
 
 
 def of_value(value: Any, *, negated: bool, compare: Callable[[Any, Any], Any]) -> Request | None:
-    """What ``==`` and ``!=`` ask of a string."""
-    found = encoded(value)
-    if found is None or found.endswith(b"\0"):  # which NumPy drops
+    """The request of ``==`` or ``!=`` with a string."""
+    text = encoded(value)
+    if text is None or text.endswith(b"\0"):  # which NumPy drops
         return None
     return Request(
-        (Like((found,)),),
-        lambda some: compare(some, "a"),
+        (Like((text,)),),
+        lambda series: compare(series, "a"),
         ("!=" if negated else "==",),
-        lambda some: some == value,
+        lambda series: series == value,
         negated=negated,
     )
 
 
-def of_values(values: Sequence[Any], given: Any) -> Request | None:
-    """What ``isin`` asks of strings, among which there may be missing values; `given`: the argument itself."""
-    found = [encoded(value) for value in values]
-    missing = [value for value, text in zip(values, found, strict=True) if text is None]
-    if len(missing) == len(found) or not all(_is_missing(value) for value in missing):
+def of_values(values: Sequence[Any], argument: Any) -> Request | None:
+    """The request of ``isin``. `values`: strings, and missing values; `argument`: the argument that has them."""
+    texts = [encoded(value) for value in values]
+    missing = [value for value, text in zip(values, texts, strict=True) if text is None]
+    if len(missing) == len(texts) or not all(_is_missing(value) for value in missing):
         return None
-    some = ["a", *missing[:1]]
+    example = ["a", *missing[:1]]
     kinds = {(type(value), repr(value)) for value in missing}
     if len(kinds) > 1:
         return None
     return Request(
-        (IsIn(tuple(value for value in found if value is not None)),),
-        lambda series: series.isin(some),
+        (IsIn(tuple(value for value in texts if value is not None)),),
+        lambda series: series.isin(example),
         ("isin", *kinds),
-        lambda series: series.isin(given),
+        lambda series: series.isin(argument),
     )
 
 

@@ -48,7 +48,7 @@ def answer(column: ColumnSource, name: str, request: RowRequest | None) -> Any:
         if request.counts or some_undecided:
             verdicts = backend.as_array(answers)
             to_check = verdicts != NO if request.counts else verdicts == UNDECIDED
-            if answers.null_count:  # what was found of them means nothing
+            if answers.null_count:  # answers about null rows mean nothing
                 to_check &= backend.as_bits(answers).view(np.bool_)
             numbers = selection.mask_rows(to_check, len(column))
             if numbers.size > len(column) // codes.CANDIDATE_DIVISOR:

@@ -82,7 +82,7 @@ def _check(column: ColumnSource, request: Request, candidates: ColumnBuffers) ->
     """Have the library check the candidates, and keep those that match; returns how many they were, None: too many."""
     backend, rows = column._backend, len(column)
     values = _booleans(column, candidates)
-    if candidates.null_count:  # what was found of them means nothing
+    if candidates.null_count:  # answers about null rows mean nothing
         values &= backend.as_bits(candidates).view(np.bool_)
     numbers = selection.mask_rows(values, rows)
     if numbers.size > rows // CANDIDATE_DIVISOR:

@@ -60,15 +60,15 @@ def answer(
     accepted = backend.accept(column._content.node, machine)
     if accepted is None:
         return None
-    found, _ = accepted
-    wanted = backend.as_array(found).view(np.uint8) != automata.NO
-    if found.null_count:  # what was found of them means nothing
-        wanted &= backend.as_bits(found).view(np.bool_)
-    numbers = selection.mask_rows(wanted, rows)
+    verdicts, _ = accepted
+    may_match = backend.as_array(verdicts).view(np.uint8) != automata.NO
+    if verdicts.null_count:  # answers about null rows mean nothing
+        may_match &= backend.as_bits(verdicts).view(np.bool_)
+    numbers = selection.mask_rows(may_match, rows)
     if not 0 < numbers.size <= rows // _FEW:
         return None
     if name == "findall":
-        meaning = meaning_of(column, lambda some: call(some, *args, **options), (name, *map(repr, (args, options))))
+        meaning = meaning_of(column, lambda series: call(series, *args, **options), (name, *map(repr, (args, options))))
         if meaning is None or meaning.dtype != object:
             return None
         missing = meaning.missing
@@ -77,45 +77,45 @@ def answer(
     parts = [part for part in np.split(numbers, np.searchsorted(numbers, stops)) if part.size]
     if name == "extract":
         # One of the other rows shows what all of them become, and one that is null.
-        present = backend.as_bits(found).view(np.bool_) if found.null_count else np.ones(rows, np.bool_)
-        others, nulls = np.flatnonzero(present & ~wanted)[:1], np.flatnonzero(~present)[:1]
+        present = backend.as_bits(verdicts).view(np.bool_) if verdicts.null_count else np.ones(rows, np.bool_)
+        others, nulls = np.flatnonzero(present & ~may_match)[:1], np.flatnonzero(~present)[:1]
         places = np.full(rows, numbers.size)
         places[numbers] = np.arange(numbers.size)
         places[~present] = numbers.size + others.size
         parts[-1] = np.concatenate([parts[-1], others, nulls])
 
-    def asked(part: npt.NDArray[np.int64]) -> Any:
-        (taken,) = backend.take([column._content.node], part)
-        return call(column._series_of(taken), *args, **options)
+    def call_rows(part: npt.NDArray[np.int64]) -> Any:
+        (buffers,) = backend.take([column._content.node], part)
+        return call(column._series_of(buffers), *args, **options)
 
     if name == "extract":
-        answers = [asked(part) for part in parts]
-        made = (answers[0] if len(answers) == 1 else pd.concat(answers, ignore_index=True)).iloc[places]
+        answers = [call_rows(part) for part in parts]
+        result = (answers[0] if len(answers) == 1 else pd.concat(answers, ignore_index=True)).iloc[places]
     elif name == "replace":
-        made = column._unlabelled(0, None)
+        result = column._unlabelled(0, None)
         for part in parts:
-            replaced = asked(part)
-            if made.dtype != replaced.dtype:
+            replaced = call_rows(part)
+            if result.dtype != replaced.dtype:
                 return None
-            made.iloc[part] = replaced.array
+            result.iloc[part] = replaced.array
     else:
         lists = np.fromiter(map(list, repeat((), rows)), object, rows)
         for part in parts:
-            lists[part] = asked(part).to_numpy(object)
-        if found.null_count:
-            lists[~backend.as_bits(found).view(np.bool_)] = missing
-        made = pd.Series(lists)
+            lists[part] = call_rows(part).to_numpy(object)
+        if verdicts.null_count:
+            lists[~backend.as_bits(verdicts).view(np.bool_)] = missing
+        result = pd.Series(lists)
     LOGGER.debug("%s: codes, %d rows that may match", name, numbers.size)
-    made.index = column._index.shared(backend)
-    if isinstance(made, pd.Series) and name != "extract":
-        made.name = column._name
-    return made
+    result.index = column._index.shared(backend)
+    if isinstance(result, pd.Series) and name != "extract":
+        result.name = column._name
+    return result
 
 
 def _machine(
     column: ColumnSource, name: str, args: Sequence[Any], options: Mapping[str, Any]
 ) -> automata.RowAutomaton | None:
-    """What says whether a row may match; None: nothing is known to, or the call is another one."""
+    """The automaton that tells which rows may match; None: there is none, or none for such arguments."""
     names = _PARAMETERS[name]
     if len(args) > len(names) or not {*options} <= {*names[len(args) :]}:
         return None
@@ -124,10 +124,10 @@ def _machine(
         return None  # the type of Arrow's lists depends on what is in them
     if name == "extract" and python and not is_object(column.dtype):
         return None  # pandas makes arrays of such strings that it takes no rows of
-    given = {**dict(zip(names, args, strict=False)), **options}
-    pattern, flags, case = given.get("pat"), given.get("flags", 0), given.get("case")
-    regex = given.get("regex", name != "replace")
-    if any(map(callable, given.values())) or type(flags) is not int or case not in (None, True, False):
+    arguments = {**dict(zip(names, args, strict=False)), **options}
+    pattern, flags, case = arguments.get("pat"), arguments.get("flags", 0), arguments.get("case")
+    regex = arguments.get("regex", name != "replace")
+    if any(map(callable, arguments.values())) or type(flags) is not int or case not in (None, True, False):
         return None
     if regex is not True:
         return None
@@ -137,5 +137,5 @@ def _machine(
         flags, pattern = pattern.flags & ~re.UNICODE, pattern.pattern
     if type(pattern) is not str or not pattern:
         return None
-    how = flags | (re.IGNORECASE if case is False else 0)
-    return automata.compile_pattern(pattern, int(how), "contains", automata.PYTHON if python else automata.EITHER)
+    all_flags = flags | (re.IGNORECASE if case is False else 0)
+    return automata.compile_pattern(pattern, int(all_flags), "contains", automata.PYTHON if python else automata.EITHER)

@@ -69,38 +69,40 @@ def of_method(
     names = PARAMETERS.get(name)
     if names is None or len(args) > len(names) or not set(options) <= set(names[len(args) :]):
         return None
-    given = {**dict(zip(names, args, strict=False)), **options}
-    pattern = given.get("pat")
+    arguments = {**dict(zip(names, args, strict=False)), **options}
+    pattern = arguments.get("pat")
     machine, example, warns, by_content = None, "a", False, False
     if name in _EXPRESSIONS:
-        by_content = given.get("regex", True) is True and _meaning(column, 0) is automata.EITHER
-        machine = _expression(column, name, given)
-        warns = name == "contains" and given.get("regex", True) is True and _has_groups(pattern)
+        by_content = arguments.get("regex", True) is True and _meaning(column, 0) is automata.EITHER
+        machine = _expression(column, name, arguments)
+        warns = name == "contains" and arguments.get("regex", True) is True and _has_groups(pattern)
         if isinstance(pattern, re.Pattern):
             example = re.compile("a", pattern.flags & ~_NO_FLAGS)  # type: ignore[assignment]  # else a str
     elif name == "like":
-        machine = _like(column, pattern, given.get("esc"))
+        machine = _like(column, pattern, arguments.get("esc"))
     elif name in ("startswith", "endswith") and type(pattern) is tuple:
         machine, example = _edges(name, pattern), ("a",)  # type: ignore[assignment]  # else a str
     if machine is None:
         return None
-    some = {**given, names[0]: example}
-    key = name, *((one, type(value), repr(value)) for one, value in some.items())
-    asked = {one: value for one, value in given.items() if one != "na"}  # rows that were found are not missing
+    example_arguments = {**arguments, names[0]: example}
+    key = name, *((argument, type(value), repr(value)) for argument, value in example_arguments.items())
+    checked_arguments = {
+        argument: value for argument, value in arguments.items() if argument != "na"
+    }  # candidates are not missing
     return RowRequest(
         machine,
-        lambda series: call(series, **some),
+        lambda series: call(series, **example_arguments),
         key,
-        lambda series: call(series, **asked),
+        lambda series: call(series, **checked_arguments),
         warns,
         name == "count",
         by_content,
     )
 
 
-def _expression(column: ColumnSource, name: str, given: Mapping[str, Any]) -> RowAutomaton | None:
-    pattern, flags, case = given["pat"], given.get("flags", 0), given.get("case", True)
-    regex = given.get("regex", True)
+def _expression(column: ColumnSource, name: str, arguments: Mapping[str, Any]) -> RowAutomaton | None:
+    pattern, flags, case = arguments["pat"], arguments.get("flags", 0), arguments.get("case", True)
+    regex = arguments.get("regex", True)
     if type(case) is not bool or type(regex) is not bool or not isinstance(flags, int) or isinstance(flags, bool):
         return None
     if not regex:
@@ -150,25 +152,25 @@ def _like(column: ColumnSource, pattern: Any, escape: Any) -> RowAutomaton | Non
 
 def _edges(name: str, values: tuple[Any, ...]) -> RowAutomaton | None:
     """The automaton that finds one of several beginnings or ends; None where there is none."""
-    found = [encoded(value) for value in values]
-    if not found or None in found:
+    texts = [encoded(value) for value in values]
+    if not texts or None in texts:
         return None
     make = automata.starts_with if name == "startswith" else automata.ends_with
     try:
-        return make(tuple(value for value in found if value is not None))
+        return make(tuple(value for value in texts if value is not None))
     except automata.TooLarge:
         return None
 
 
 def of_order(value: Any, sign: str, compare: Callable[[Any, Any], Any]) -> RowRequest | None:
     """The request of ``<``, ``<=``, ``>`` or ``>=``."""
-    found = _bound(value)
-    if found is None:
+    bound = _bound(value)
+    if bound is None:
         return None
     equal = sign.endswith("=")
-    bounds = (None, found) if sign.startswith("<") else (found, None)
+    bounds = (None, bound) if sign.startswith("<") else (bound, None)
     machine = automata.between(*bounds, with_left=equal, with_right=equal)
-    return RowRequest(machine, lambda some: compare(some, "a"), (sign,), lambda some: compare(some, value))
+    return RowRequest(machine, lambda series: compare(series, "a"), (sign,), lambda series: compare(series, value))
 
 
 _INCLUSIVE = {"both": (True, True), "left": (True, False), "right": (False, True), "neither": (False, False)}
@@ -182,12 +184,12 @@ def of_between(left: Any, right: Any, inclusive: Any) -> RowRequest | None:
     with_left, with_right = _INCLUSIVE[inclusive]
     return RowRequest(
         automata.between(low, high, with_left=with_left, with_right=with_right),
-        lambda some: some.between("a", "b", inclusive=inclusive),
+        lambda series: series.between("a", "b", inclusive=inclusive),
         ("between", inclusive),
-        lambda some: some.between(left, right, inclusive=inclusive),
+        lambda series: series.between(left, right, inclusive=inclusive),
     )
 
 
 def _bound(value: Any) -> bytes | None:
-    found = encoded(value)
-    return None if found is None or found.endswith(b"\0") else found  # which NumPy drops
+    text = encoded(value)
+    return None if text is None or text.endswith(b"\0") else text  # which NumPy drops
