@@ -39,7 +39,7 @@ def fake(world: World, seed: int, nbytes: int = 1000) -> FakeSeries:
 
 def check_books(pool: SpillPool, world: World, folder: Path | None = None) -> None:
     """What the pool says it keeps is what there is: memory is free at once, not when garbage is collected."""
-    for _ in range(100):  # a thread that prefetched may be at its last line
+    for _ in range(30_000):  # a thread that prefetched may be at its last line
         if world.used["cuda:0"] + world.used["cpu"] == pool.device_nbytes + pool.host_nbytes:
             break
         time.sleep(0.01)

@@ -61,11 +61,11 @@ def test_what_showed_warnings_shows_them_again() -> None:
         @callers.at_caller
         def wait() -> None:
             inside.set()
-            leave.wait(10)
+            leave.wait(300)
 
         thread = threading.Thread(target=wait)
         thread.start()
-        inside.wait(10)
+        inside.wait(300)
         cudf_fsst.callers.at_caller(warn)(0)
         assert warnings.showwarning is callers._show
         leave.set()

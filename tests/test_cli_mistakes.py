@@ -74,7 +74,7 @@ from cudf_fsst import cli
 from cudf_fsst.cli import demo
 def slow(*_):
     print("writing", flush=True)
-    time.sleep(60)
+    time.sleep(900)
 os.replace = slow  # what makes the file complete
 sys.argv[0] = "cudf-fsst"
 cli.main()
@@ -87,7 +87,7 @@ cli.main()
         assert process.stdout.readline() == b"writing\n"
         assert any(path.name.startswith(".cudf-fsst-") for path in tmp_path.iterdir())
         process.send_signal(number)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert said == b""
     assert (tmp_path / "output").read_text() == "precious"

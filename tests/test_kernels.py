@@ -34,7 +34,7 @@ def compile_using_nvrtc(text: str, options: tuple[str, ...], *, cache_in_memory:
     if found is None:
         raise RuntimeError("the compiler failed")
     if BESIDE is not None:
-        BESIDE.wait(10)
+        BESIDE.wait(300)
     key = next(option for option in options if option.startswith("-DTILE")), found[1], kernels.QUICK in options
     assert key not in MADE, "compiled twice"
     MADE.append(key)
@@ -94,7 +94,7 @@ def unhandled(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
 
 def settle() -> None:
     """Wait for what is compiled in threads."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 300
     while time.monotonic() < until:
         if not workers._pool.wanted and not any(isinstance(one, threading.Timer) for one in threading.enumerate()):
             return

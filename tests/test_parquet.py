@@ -349,7 +349,7 @@ def test_the_next_row_group_is_read_meanwhile(tmp_path: Path, monkeypatch: pytes
     def watched_compress(self: Any, found: Any) -> Any:
         ((_, (table, _)),) = found
         number = table["n"][0].as_py() // 10
-        assert began[min(number + 1, 3)].wait(10)
+        assert began[min(number + 1, 3)].wait(300)
         assert not any(one.is_set() for one in began[number + 2 :]), "more than one piece ahead"
         return compress(self, found)
 

@@ -80,7 +80,7 @@ class Reading:
     def _call(self, number: int) -> Callable[[], str]:
         def call() -> str:
             self.began[number].set()
-            assert self.may_end[number].wait(10)
+            assert self.may_end[number].wait(300)
             self._ended.add(number)
             return f"table {number}"
 
@@ -96,7 +96,7 @@ class Reading:
     def begun(self, *numbers: int) -> None:
         """These begin, and no others."""
         for number in numbers:
-            assert self.began[number].wait(10)
+            assert self.began[number].wait(300)
         assert [number for number, event in enumerate(self.began) if event.is_set()] == list(numbers)
 
 
@@ -205,5 +205,5 @@ def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, started
     monkeypatch.setattr(workers, "_pool", workers._Pool())
     monkeypatch.setattr(workers, "_start_thread", refuse)
     threading.Thread(target=read, daemon=True).start()
-    assert ended.wait(20)
+    assert ended.wait(300)
     assert made == ([0, 1, 1, 1, 1, 1] if started else ["can't start new thread"])

@@ -291,7 +291,7 @@ def test_collected(tmp_path: Path) -> None:
     pool.prefetch("a").result()
     assert files_under(tmp_path)
     del pool
-    for _ in range(50):  # the thread that prefetched lets go a moment later
+    for _ in range(10_000):  # the thread that prefetched lets go a moment later
         gc.collect()
         if not list(tmp_path.iterdir()):
             break

@@ -417,14 +417,14 @@ def test_a_process_killed_while_it_spills_leaves_no_half_file(tmp_path: Path) ->
     def finished() -> list[Path]:
         return [path for path in tmp_path.rglob("*") if path.suffix == ".fsst"]
 
-    for wait in (0.05, 0.2, 0.4, 60):  # the last one until a file is there, however slow the machine is
+    for wait in (0.05, 0.2, 0.4, 600):  # the last one until a file is there, however slow the machine is
         command = [sys.executable, "-c", SPILLS_FOR_EVER, str(tmp_path)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             end = time.monotonic() + wait
-            while time.monotonic() < end and not (wait == 60 and finished()):
+            while time.monotonic() < end and not (wait == 600 and finished()):
                 time.sleep(0.01)
         finally:
             process.kill()

@@ -192,7 +192,7 @@ def test_multiprocessing(tmp_path: Path) -> None:
     assert "belongs to process" in ours.recv()
     assert ours.poll(20)
     assert ours.recv() == 0
-    process.join(20)
+    process.join(300)
     assert process.exitcode == 0
     for name in "abc":
         same(pool[name], text(ord(name)))

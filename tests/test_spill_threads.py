@@ -68,7 +68,7 @@ def test_the_same_entry_comes_back_once_and_others_at_the_same_time(
         pool[name] = fake(world, ord(name))
     pool.make_room(10**6)
     world.done.clear()
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=300)
     real = FakePacked.decompress
 
     def decompress(packed: FakePacked) -> FakeSeries:
@@ -81,7 +81,7 @@ def test_the_same_entry_comes_back_once_and_others_at_the_same_time(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert sorted(got) == ["payload 97", "payload 97", "payload 98", "payload 98"]
     assert world.done.count("decompress") == 2
     assert (pool.stats.hits, pool.stats.misses) == (2, 2)

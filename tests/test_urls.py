@@ -140,14 +140,13 @@ def test_an_interrupt_waits_for_no_server(served: Files, monkeypatch: pytest.Mon
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs behind a shell ignores it
     threading.Thread(target=interrupt, daemon=True).start()
-    begin = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             cudf_fsst.load(f"{served.url}/f.fsst")
     finally:
         signal.signal(signal.SIGINT, before)
+    assert not served.waited_in_vain
     served.may_end.set()
-    assert time.monotonic() - begin < 10
     assert not at_work()
     pd.testing.assert_frame_equal(cudf_fsst.load(f"{served.url}/f.fsst").decompress(), DATA)
 

@@ -28,14 +28,14 @@ class Files:
     breaks_at : int or None
         Bytes of an answer behind which the connection breaks.
     may_end : threading.Event
-        What answers wait for, but for the first two.
+        What answers wait for, but for the first two; for a minute, and then they have waited in vain.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.url = folder, ""
         self.ranges: list[tuple[str, int, int]] = []
         self.knows_ranges, self.breaks_at = True, None
-        self.may_end = threading.Event()
+        self.may_end, self.waited_in_vain = threading.Event(), False
         self.may_end.set()
 
     @property
@@ -85,7 +85,7 @@ def http_server(folder: Path) -> Iterator[Files]:
                 return
             files.ranges.append((path.name, start, stop))
             if len(files.ranges) > 2:
-                files.may_end.wait(20)
+                files.waited_in_vain |= not files.may_end.wait(60)
             if files.breaks_at is not None and stop - start > files.breaks_at:
                 self.wfile.write(data[start : start + files.breaks_at])
                 self.wfile.flush()

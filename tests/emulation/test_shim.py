@@ -100,7 +100,7 @@ def test_integer_functions(toys: Module) -> None:
 def test_a_warp_that_waits_for_another(schedule: str) -> None:
     """However long lanes go on among themselves, others get their turn."""
     out = np.zeros(33, np.uint32)
-    with Emulator(timeout=10) as one:
+    with Emulator() as one:
         one.load(TOYS).launch("wait_for_another_warp", 1, 64, [out], schedule=schedule)
     np.testing.assert_array_equal(out, [1, *range(32)])
 
