@@ -1,11 +1,12 @@
 """Time files of a frame on a GPU: load, save, Parquet out, the first calls of a process, spilling; and sizes with Zstd.
 
-    python benchmarks/bench_io.py --tpch DIR --parts save load parquet first spill --out benchmarks/results/io.json
+    python benchmarks/bench_io.py --tpch DIR --parts save load parquet read first spill --out benchmarks/results/io.json
     python benchmarks/bench_io.py --tpch DIR --parts zstd --packages FILE --out benchmarks/results/io.json
 
 ``--tpch`` names a folder with lineitem, for ``zstd`` orders, as one Parquet file (tpchgen-cli parquet -s 10). Files are
 in the page cache; what is written goes to ``--scratch``. Each part takes less than 100 s, and replaces its records in
-the results file. Seconds are medians of whole calls, and ``_first`` is the call before them. ``to_parquet_gbps`` counts
+the results file. Seconds are medians of whole calls, and ``_first`` is the call before them. ``save_seconds`` with
+``codec`` "write" is one write of the same bytes, and fsync: what the disk takes. ``to_parquet_gbps`` counts
 Arrow's bytes, and its record with ``codec`` "cudf" is cuDF's ``to_parquet`` of the plain frame; that of
 ``load_to_device_seconds`` is cuDF's ``read_parquet``. First calls are those of new processes, in an
 empty home where nobody keeps compiled kernels, then once more (``_cached``).
@@ -131,11 +132,21 @@ def repeated(dataset: str, codec: str, measure: str, call: Callable[[], Any], re
 
 
 def part_save(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
-    """Seconds of `save`."""
+    """Seconds of `save`, and of one write of the same bytes; each until they are on the disk."""
     import cudf
 
     frame = cudf.read_parquet(parquet_file(folder, "lineitem")).fsst.compress()
-    yield from repeated(LINEITEM, "cudf_fsst", "save_seconds", lambda: frame.save(scratch / "l.fsst"), repeats)
+    frame.save(scratch / "first.fsst")
+    content = (scratch / "first.fsst").read_bytes()
+
+    def write() -> None:
+        with open(scratch / "plain", "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    for codec, call in (("cudf_fsst", lambda: frame.save(scratch / "l.fsst")), ("write", write)):
+        yield from repeated(LINEITEM, codec, "save_seconds", call, repeats)
 
 
 def part_load(folder: Path, scratch: Path, repeats: int) -> Iterator[dict[str, Any]]:
