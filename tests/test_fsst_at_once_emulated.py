@@ -85,6 +85,16 @@ def test_one_launch_for_all_segments(given: bool, one_table: Gpu, rng: np.random
     same_segments(one_table.cuda.to_host(segments), cpu.compress(strings, table=table))
 
 
+def test_columns_of_about_the_same_size_have_one_layout(one_table: Gpu, rng: np.random.Generator) -> None:
+    from cudf_fsst.codecs.text import cuda_room
+
+    layouts = cuda_room._layout.cache_info
+    for rows, misses in ((900, 1), (1000, 1), (9000, 2), (901, 2)):
+        strings = column([b"%040d" % i for i in rng.integers(0, 1 << 60, rows)])
+        same_segments(one_table.cuda.to_host(one_table.cuda.compress(one_table.upload(strings))), cpu.compress(strings))
+        assert layouts().misses == misses
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_just_as_much_room_as_is_needed(

@@ -347,6 +347,7 @@ def test_files_of_frames_are_the_same(
 
     data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
     interop = SimpleNamespace(
+        Access=ExitStack,
         describe=describe,
         columns=interop_pandas.columns,
         describe_index=interop_pandas.describe_index,
@@ -391,7 +392,7 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
         del values
         return copy, array.type, None
 
-    backend = frames(SimpleNamespace(describe=describe))
+    backend = frames(SimpleNamespace(describe=describe, Access=ExitStack))
     stream = gpu.device.stream()
     asked = [SeriesTask(name, strings=OPTIONS) for name in "ab"]
     written = [content.node for content in backend.compress(asked, stream=stream)[0]]
@@ -439,7 +440,7 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
         asked.append(drop_null_chars)
         return gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
 
-    backend = frames(SimpleNamespace(describe=describe))
+    backend = frames(SimpleNamespace(describe=describe, Access=ExitStack))
     (content,), _ = backend.compress([SeriesTask("a", strings=OPTIONS)], to_host=True)
     assert asked == [False, True]
     same_nodes(content.node, on_host.HostCompressor(None, OPTIONS).node(column))
@@ -456,6 +457,6 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
 
     asked = [SeriesTask(name, "gfc", what=f"column {name!r}") for name in columns]
     with pytest.raises(ValueError, match="column 'b': codec 'gfc' takes values of 4 or 8 bytes, not 1"):
-        frames(SimpleNamespace(describe=describe)).compress(asked)
+        frames(SimpleNamespace(describe=describe, Access=ExitStack)).compress(asked)
     assert gpu.device.allocations == []
     assert gpu.device.launches == []

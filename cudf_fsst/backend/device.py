@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -85,12 +85,12 @@ class DeviceBackend:
         if index is not None:
             notes, levels = self.interop.describe_index(index)
         column_tasks, types = [], []
-        with ExitStack() as opened:
-            all_tasks = (*tasks, *(SeriesTask(level, what="the index") for level in levels))
+        with self.interop.Access() as access:
+            all_tasks = [*tasks, *[SeriesTask(level, what="the index") for level in levels]]
             with DESCRIBE:
                 for task in all_tasks:
                     with naming(task.what):
-                        buffers, kind, stored = self.interop.describe(task.data, opened, **options)
+                        buffers, kind, stored = self.interop.describe(task.data, access, **options)
                         check_codec(task.codec, kind)
                     column_tasks.append(ColumnTask(buffers, task.codec, task.strings, task.what))
                     types.append((kind, stored))
@@ -130,12 +130,12 @@ class DeviceBackend:
         from ..codecs.text import cuda
 
         try:
-            with ExitStack() as opened:
-                buffers, _, _ = self.interop.describe(data, opened)
+            with self.interop.Access() as access:
+                buffers, _, _ = self.interop.describe(data, access)
                 return cuda.train(buffers.strings, codec, level=level, stream=stream)
         except CharactersUnderNulls:
-            with ExitStack() as opened:
-                buffers, _, _ = self.interop.describe(data, opened, drop_null_chars=True)
+            with self.interop.Access() as access:
+                buffers, _, _ = self.interop.describe(data, access, drop_null_chars=True)
                 return cuda.train(buffers.strings, codec, level=level, stream=stream)
 
     def read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from .registry import string_names, texts
 from .span import Span
 from .task import ColumnTask
 from .text import cuda as text
+from .text.cuda_compress import TextRound
 from .text.cuda_row import read_row
 from .text.cuda_task import chars_of, takes_all
 from .text.segment import Segment
@@ -76,10 +78,12 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
             error.column = number  # type: ignore[attr-defined]  # for whoever names the column
             raise
     # Columns that other codecs of text than the first one may take are compressed by themselves.
-    apart = {i: task for i, task in enumerate(strings) if task.texts != texts()[:1]}
-    asked = [task for i, task in enumerate(strings) if i not in apart]
-    others = sum(task.source.rows * task.source.itemsize for task in values)
-    limits = short.limits_of(asked, others) if any(task.may_have for task in asked) else None
+    usual = texts()[:1]
+    apart = {i: task for i, task in enumerate(strings) if task.texts != usual}
+    asked = [task for i, task in enumerate(strings) if i not in apart] if apart else strings
+    others = sum([task.source.rows * task.source.itemsize for task in values])
+    may_have = any(task.may_have for task in asked)
+    limits = short.limits_of(asked, others) if may_have else None
     # Without values there are no launches to share: where all is expected to be text, it carries the samples along.
     if limits is not None and (values or not dictionary.seldom(asked, limits)):
         together = short.Short(asked, limits, lane, outbox, others)
@@ -87,11 +91,14 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         plain, streams = waits.run(lane, *steps)
         together.take(streams[len(values) :])
         found = together.columns
-    else:
+    elif may_have:
         found, plain, streams = _compress_long(asked, values, others, lane, outbox)
-    rest = dictionary.nodes(found, iter(plain))
-    nodes = _compress_apart(apart, others, lane, outbox)
-    every = (nodes[i] if i in nodes else next(rest) for i in range(len(strings)))
+    else:
+        found, plain, streams = _compress_text([dictionary.DictColumn(task) for task in asked], values, lane, outbox)
+    every: Iterator[Node] = dictionary.nodes(found, iter(plain))
+    if apart:
+        rest, nodes = every, _compress_apart(apart, others, lane, outbox)
+        every = (nodes[i] if i in nodes else next(rest) for i in range(len(strings)))
     made = iter(streams)
     return [_build(one.column, made, every) for one in columns]
 
@@ -119,17 +126,39 @@ def _compress_long(
     outbox: Outbox | None,
 ) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
     """Columns of strings, the segments of those without a dictionary, and streams of values."""
-    found, begun = _choose(asked, lane, outbox)
-    if any(column.most for column in found):
-        # Dictionaries take all the workspace that the memory rule allows.
-        waits.run(lane, dictionary.dictionaries(found, lane=lane, outbox=outbox, others_nbytes=others))
+    (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
+    scopes = None
+    if (samples := dictionary.carried(asked, chars)) is not None:
+        found = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
+        first = text.first_round(dictionary.plain_tasks(found), lane=lane, outbox=outbox, beside=samples)
+        with first or nullcontext():
+            lane.synchronize()
+            scopes = None if first is None else samples.found(first.found.tolist())
+            if scopes is not None:
+                for number, of_column in scopes.items():
+                    found[number].take(of_column)
+                if not any(column.most for column in found):
+                    return _compress_text(found, values, lane, outbox, first)
+    if scopes is None:
+        (found,) = waits.run(lane, dictionary.choose(asked, chars, lane))
+    # Dictionaries take all the workspace that the memory rule allows.
+    waits.run(lane, dictionary.dictionaries(found, lane=lane, outbox=outbox, others_nbytes=others))
+    return _compress_text(found, values, lane, outbox)
+
+
+def _compress_text(
+    found: list[dictionary.DictColumn],
+    values: Sequence[fixed.StreamTask],
+    lane: Lane,
+    outbox: Outbox | None,
+    first: TextRound | None = None,
+) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
+    """What has no dictionary, and streams of values; `first`: of the strings, if it was launched before."""
     strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
-    if begun is not None:
-        steps.append(begun)
-    elif strings:
-        steps.append(text.steps(texts()[:1], strings, lane=lane, outbox=outbox))
+    if strings:
+        steps.append(text.steps(texts()[:1], strings, lane=lane, outbox=outbox, first=first))
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
@@ -138,33 +167,6 @@ def _compress_long(
     else:
         made = waits.run(lane, *steps)
     return found, made[0] if strings else (), made[-1] if values else ()
-
-
-def _choose(
-    asked: Sequence[ColumnTask], lane: Lane, outbox: Outbox | None
-) -> tuple[list[dictionary.DictColumn], waits.Steps | None]:
-    """Columns of strings, with their scopes that may have a dictionary; and text for all, if it has begun."""
-    if not any(task.may_have for task in asked):
-        return [dictionary.DictColumn(task) for task in asked], None
-    (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
-    begun = None
-    if (samples := dictionary.carried(asked, chars)) is not None:
-        columns = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
-        tasks = dictionary.plain_tasks(columns)
-        begun = text.steps(texts()[:1], tasks, lane=lane, outbox=outbox, beside=samples)
-        try:
-            next(begun)
-        finally:  # whatever has come of it, the samples may be under way
-            lane.synchronize()
-        if (scopes := samples.found()) is not None:
-            for number, found in scopes.items():
-                columns[number].take(found)
-            if not any(column.most for column in columns):
-                return columns, begun
-            begun.close()
-            return columns, None
-        begun.close()
-    return waits.run(lane, dictionary.choose(asked, chars, lane))[0], None
 
 
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:
@@ -230,12 +232,13 @@ def _collect(task: ColumnTask, values: list[fixed.StreamTask], strings: list[Col
     """Everything that a column consists of, in the order in which `_build` takes it."""
     column, codec = task.column, task.codec
     if column.strings is not None:
-        if codec not in (None, *string_names()):
+        if codec is not None and codec not in string_names():
             raise ValueError(f"codec {codec!r} does not take strings, only {string_names()} do")
         # Without rows there are no buffers, wherever they would be.
         if not isinstance(column.strings, DeviceStrings):
             task = task._replace(column=replace(column, strings=DeviceStrings(0, 0, 0, 4)))
         strings.append(task)
+        return
     if _has_validity(column):
         bits = fixed.StreamSource.bitmap(column.validity, column.validity_offset, column.rows)
         values.append(fixed.StreamTask(bits, what=of_validity(task.what)))

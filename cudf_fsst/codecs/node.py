@@ -51,7 +51,8 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "segments", Segments(self.segments))
+        if self.segments.__class__ is not Segments:
+            object.__setattr__(self, "segments", Segments(self.segments))
 
     # Kept with the column, so that one row is found without a look at every part.
 
@@ -171,8 +172,8 @@ class Node:
 
 def of_parts(kind: Any, parts: Sequence[Any]) -> Node:
     """Strings of a type whose rows are those of parts, one after another."""
-    rows, nulls = sum(part.rows for part in parts), sum(part.null_count for part in parts)
-    return Node(kind, rows, nulls, segments=tuple(parts))
+    rows, nulls = sum([part.rows for part in parts]), sum([part.null_count for part in parts])
+    return Node(kind, rows, nulls, segments=Segments(parts))
 
 
 def dict_part(

@@ -138,31 +138,28 @@ class Lane:
         An allocation takes the host longer than all that else has to be done for a small part of a column.
         """
         made: list[Any] = []
+        groups: list[list[tuple[int, int, int]]] = []  # number, offset and size of each buffer
+        end = 0
         try:
-            self._allocate_groups(sizes, made)
+            for number, nbytes in enumerate(sizes):
+                if nbytes > SMALL:
+                    made.append(self.allocate(nbytes))
+                    continue
+                if not groups or end + nbytes > TOGETHER:
+                    groups.append([])
+                    end = 0
+                groups[-1].append((number, end, nbytes))
+                made.append(None)
+                end += -(-nbytes // ALIGNMENT) * ALIGNMENT
+            for group in groups:
+                _, last, nbytes = group[-1]
+                memory = self.allocate(last + nbytes)
+                for number, offset, nbytes in group:
+                    made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
         except BaseException:
             made.clear()  # a traceback keeps this frame
             raise
         return made
-
-    def _allocate_groups(self, sizes: Sequence[int], made: list[Any]) -> None:
-        groups: list[list[tuple[int, int, int]]] = []  # number, offset and size of each buffer
-        end = 0
-        for number, nbytes in enumerate(sizes):
-            if nbytes > SMALL:
-                made.append(self.allocate(nbytes))
-                continue
-            if not groups or end + nbytes > TOGETHER:
-                groups.append([])
-                end = 0
-            groups[-1].append((number, end, nbytes))
-            made.append(None)
-            end += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        for group in groups:
-            _, last, nbytes = group[-1]
-            memory = self.allocate(last + nbytes)
-            for number, offset, nbytes in group:
-                made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
 
     def fill(self, address: int, nbytes: int, byte: int) -> None:
         """Set bytes to one value."""
@@ -288,18 +285,18 @@ class SideLanes:
 
     def __init__(self, lane: Lane, count: int) -> None:
         self._lane = lane
-        self._lanes = [Lane(stream) for stream in side_streams(count)] if count else []
+        self.lanes = [Lane(stream) for stream in side_streams(count)] if count else []
 
     def __enter__(self) -> list[Lane]:
-        return self._lanes
+        return self.lanes
 
     def __exit__(self, error: object, *_: object) -> None:
         if error is not None:
-            for one in self._lanes:
+            for one in self.lanes:
                 one.synchronize()
         else:
             self._lane.rejoin()
-        for one in self._lanes:
+        for one in self.lanes:
             one.release()
 
 
@@ -402,7 +399,7 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self.nbytes = 0
+        self.nbytes = self._begin = 0
         self.buffer: Any = None
 
     def reserve(self, nbytes: int) -> int:
@@ -410,6 +407,10 @@ class Workspace:
         offset = self.nbytes
         self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return offset
+
+    def like(self, other: Workspace) -> None:
+        """Ask for what has been asked for of another one, at the same offsets."""
+        self.nbytes = other.nbytes
 
     def __enter__(self) -> Workspace:
         return self
@@ -419,6 +420,7 @@ class Workspace:
 
     def take(self, lane: Lane) -> None:
         self.buffer = lane.allocate(self.nbytes)
+        self._begin = int(self.buffer.ptr)
 
     def release(self) -> None:
         """Give the memory back, whoever still holds this object (a traceback, say)."""
@@ -426,7 +428,7 @@ class Workspace:
 
     def __getitem__(self, offset: int) -> int:
         """Address of an offset."""
-        return int(self.buffer.ptr) + offset
+        return self._begin + offset
 
 
 #: Number of the current device.

@@ -64,18 +64,19 @@ def run(lane: Lane, *generators: Steps) -> list[Any]:
     BaseException
         What the first of them raised. The others are closed, after what is under way in the lane has ended.
     """
-    steps = together(*generators)
+    alone = len(generators) == 1
+    steps = generators[0] if alone else together(*generators)
     try:
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                made: list[Any] = end.value
-                return made
+                return [end.value] if alone else end.value
             lane.synchronize()
-    finally:
-        if getgeneratorstate(steps) != GEN_CLOSED:  # it was left in the middle
+    except BaseException:
+        if alone or getgeneratorstate(steps) != GEN_CLOSED:  # `together` has waited for what it raises
             try:
                 lane.stream.synchronize()  # copies into what they hold may be under way
             finally:
                 steps.close()
+        raise

@@ -2,7 +2,7 @@
 
 What is private in cuDF and used here, in `cudf_columns` and in `cudf_indexes`, and only there:
 
-``Series._column``, ``DataFrame._columns``, ``column.access()``, ``column.plc_column``
+``Series._column``, ``DataFrame._columns``, ``buffer.access()``, ``column.plc_column``
     Addresses of buffers. The public ``to_pylibcudf`` gives no data of a column that cuDF has spilled, loses the offset
     of a buffer that is a part of another, and keeps nothing from being spilled while it is read.
 ``column.null_count``
@@ -23,7 +23,7 @@ Nothing here is imported before a GPU is asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,7 @@ import pyarrow as pa
 from ..buffers import ColumnBuffers
 
 # Part of the adapter, like `build`.
+from .cudf_columns import Access as Access
 from .cudf_columns import build as build
 from .cudf_columns import check_dtype as check_dtype
 from .cudf_columns import describe as describe
@@ -180,15 +181,10 @@ def matching_rows(left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, Any]:
     """
     import pylibcudf as plc
 
-    with ExitStack() as opened:
-        sides = [plc.Table([_opened(column, opened) for column in side]) for side in (left, right)]
+    with Access() as access:
+        sides = [plc.Table([access.add(column.plc_column) for column in side]) for side in (left, right)]
         rows: tuple[Any, Any] = plc.join.inner_join(*sides, plc.types.NullEquality.EQUAL)
     return rows
-
-
-def _opened(column: Any, opened: ExitStack) -> Any:
-    """The pylibcudf column of a column, which is on the GPU until `opened` is closed."""
-    return opened.enter_context(column.access(mode="read", scope="internal")).plc_column
 
 
 def positions(rows: Any) -> Any:
@@ -205,8 +201,8 @@ def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
 
     if not columns:
         return []
-    with ExitStack() as opened:
-        table = plc.Table([_opened(column, opened) for column in columns])
+    with Access() as access:
+        table = plc.Table([access.add(column.plc_column) for column in columns])
         gathered_columns = plc.copying.gather(table, rows, plc.copying.OutOfBoundsPolicy.DONT_CHECK).columns()
     return [
         ColumnBase.create(gathered_column, column.dtype)

@@ -13,7 +13,6 @@ Nothing of cuDF is imported before a GPU is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -126,8 +125,36 @@ def check_dtype(data: Any) -> None:
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {dtype}: {error}") from error
 
 
+class Access:
+    """Columns whose buffers are on the GPU, and stay there until the context ends.
+
+    What ``column.access()`` of cuDF does, without a stack of contexts for each column.
+    """
+
+    def __init__(self) -> None:
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Access:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        while self._entered:
+            self._entered.pop().__exit__(*error)
+
+    def add(self, column: Any) -> Any:
+        """Have a pylibcudf column of cuDF's stay there; it is returned."""
+        for buffer in (column.data(), column.null_mask()):
+            if buffer is not None:
+                context = buffer.access(mode="read", scope="internal")
+                context.__enter__()
+                self._entered.append(context)
+        for child in column.children():
+            self.add(child)
+        return column
+
+
 def describe(
-    data: Any, opened: ExitStack, *, drop_null_chars: bool = False
+    data: Any, access: Access, *, drop_null_chars: bool = False
 ) -> tuple[ColumnBuffers, Any, dict[str, Any] | None]:
     """Buffers of a Series, an Index or a column, its Arrow type and what says its dtype.
 
@@ -135,8 +162,8 @@ def describe(
     ----------
     data
         Or one of `columns`.
-    opened
-        The buffers are on the GPU, and stay there, until it is closed.
+    access
+        The buffers are on the GPU, and stay there, until it ends.
     drop_null_chars
         cuDF's own functions give null rows no characters, but buffers made elsewhere may have some. True: work on a
         copy whose null rows are empty.
@@ -147,17 +174,17 @@ def describe(
     kind, stored = _noted(dtype)
     if _is_cut(column.plc_column):
         column = column.copy(deep=True)
-    opened_column = opened.enter_context(column.access(mode="read", scope="internal"))
+    device_column = access.add(column.plc_column)
     if _types.is_dictionary(kind):
         categories = dtype.categories._column
-        inside = opened.enter_context(categories.access(mode="read", scope="internal"))
-        if inside.plc_column.null_count():
+        inside = access.add(categories.plc_column)
+        if inside.null_count():
             raise TypeError(f"dtype {dtype} cannot be compressed: one of its categories is missing")
-        kind = pa.dictionary(_codes_type(opened_column.plc_column), kind.value_type, kind.ordered)
-        buffers = _describe(opened_column.plc_column, kind, of_strings)
-        buffers.children = (_describe(inside.plc_column, kind.value_type, of_strings),)
+        kind = pa.dictionary(_codes_type(device_column), kind.value_type, kind.ordered)
+        buffers = _describe(device_column, kind, of_strings)
+        buffers.children = (_describe(inside, kind.value_type, of_strings),)
     else:
-        buffers = _describe(opened_column.plc_column, kind, of_strings)
+        buffers = _describe(device_column, kind, of_strings)
     buffers.owners += (data, column)
     return buffers, kind, stored
 

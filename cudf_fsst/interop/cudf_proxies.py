@@ -8,7 +8,7 @@ from typing import Any
 
 def is_cudf(data: Any) -> bool:
     """Whether this is a cuDF Series or Index (or something as like one); does not import cuDF."""
-    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(data, "dtype")
+    return type(data).__module__.partition(".")[0] == "cudf" and hasattr(type(data), "dtype")
 
 
 def is_cudf_frame(data: Any) -> bool:

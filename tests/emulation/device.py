@@ -495,6 +495,10 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
                 self._parts.append((offset, nbytes))
             return offset
 
+        def like(self, other: Any) -> None:
+            super().like(other)
+            self._parts = list(other._parts)
+
         def take(self, lane: Any) -> None:
             self._buffers = [lane.allocate(nbytes) for _, nbytes in self._parts]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -206,21 +206,17 @@ class Carried:
         self._scopes = sum(
             blocks(text_plan.segment_count(chars), text_plan.segments_per_table(chars)) for *_, chars in columns
         )
-        self._sampling: _Sampling | None = None
-        self._tables_at = 0
-        self._found: list[tuple[int, _Cuts, Any]] = []
+        self._found: list[tuple[int, _Cuts]] = []
 
     def reserve(self, work: Workspace) -> None:
         """Ask for room, in the round's own workspace: what is taken later is ready only behind all of its work."""
-        if not self._found:
-            self._sampling = _Sampling(work, self._scopes)
-            self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
+        self._sampling = _Sampling(work, self._scopes)
+        self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
 
     def look(self, room: Room) -> None:
-        """Launch, beside what the round has in the lane."""
-        if self._found or {column.number for column in room.columns} != self._columns.keys():
+        """Launch, beside what the round has in the lane; nothing where it has not all of the columns."""
+        if len(room.columns) < len(self._columns):
             return
-        assert self._sampling is not None
         samples = [
             (self._columns[column.number], edges)
             for column, places in zip(room.columns, room.found, strict=True)
@@ -229,27 +225,31 @@ class Carried:
         lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
         self._sampling.clear(lane)
         self._sampling.launch(samples, lane, JobTables(), room.work[self._tables_at])
-        for column, places in zip(room.columns, room.found, strict=True):
-            # And of characters, which are behind.
-            begins = lane.fetch(room.number(places.rows_begin), 2 * (column.segments + 1), np.int64)
-            self._found.append((column.number, _Cuts(column.segments, column.per_table, 0), begins))
+        self._found = [
+            (column.number, _Cuts(column.segments, column.per_table, places.rows_begin))
+            for column, places in zip(room.columns, room.found, strict=True)
+        ]
         room.lane.follow(lane)
 
-    def found(self) -> dict[int, list[SampledScope]] | None:
-        """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known."""
-        if self._sampling is None or not self._found:
+    def found(self, numbers: Sequence[int]) -> dict[int, list[SampledScope]] | None:
+        """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known.
+
+        `numbers`: what the round has found.
+        """
+        if not self._found:
             return None
         counts = self._sampling.counts.tolist()
-        cut_columns = [(number, cuts, begins.tolist()) for number, cuts, begins in self._found]
+        # Numbers of each: first rows of segments and their end, then as many of characters.
+        begins = [numbers[cuts.rows_at : cuts.rows_at + 2 * (cuts.segments + 1)] for _, cuts in self._found]
         if not any(map(plan.repeats, counts[::_COUNTS], counts[1::_COUNTS])) and all(
             row < following
-            for _, cuts, numbers in cut_columns
-            for row, following in pairwise(numbers[: cuts.segments + 1])
+            for (_, cuts), own in zip(self._found, begins, strict=True)
+            for row, following in pairwise(own[: cuts.segments + 1])
         ):
             return {}
         scopes: dict[int, list[SampledScope]] = {}
-        for number, cuts, numbers in cut_columns:
-            scopes[number], is_sampled = cuts.scopes(numbers, numbers[cuts.segments + 1 :], counts)
+        for (number, cuts), own in zip(self._found, begins, strict=True):
+            scopes[number], is_sampled = cuts.scopes(own, own[cuts.segments + 1 :], counts)
             if not is_sampled:
                 return None
             counts = counts[_COUNTS * len(scopes[number]) :]

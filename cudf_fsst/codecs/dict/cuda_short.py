@@ -14,6 +14,7 @@ Where nothing repeats, text begins after step 1, or before it where rows are lon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from ...device.memory import Lane
@@ -25,6 +26,8 @@ from ..task import ColumnTask
 from ..text import cuda as text
 from ..text import plan as text_plan
 from ..text.choose import codec_of
+from ..text.cuda_compress import TextRound
+from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
 from . import cuda_choose, cuda_find
 from .cuda_compress import DictColumn, DictionaryScope, dictionaries, gather_values, plain_tasks, seldom
@@ -83,7 +86,8 @@ class Short:
         self._lane, self._outbox, self._others_nbytes = lane, outbox, others_nbytes
         self._candidates = [column for column in self.columns if column.task.may_have]
         self._samples: cuda_choose.Samples | None = None
-        self._plain: Steps | None = None  # has begun
+        self._first: TextRound | None = None  # of text, launched as if none had a dictionary
+        self._opened = ExitStack()
         self._searches: list[cuda_find.Numbered] = []
         self._searched_columns: list[DictColumn] = []  # whose searches they are
         self._downloads: Any = ()  # what is downloaded of them
@@ -94,19 +98,16 @@ class Short:
     def steps(self) -> Steps:
         """Compress all columns, but for codes, which come back to `take`; the segments of `plain_tasks`."""
         try:
-            self._samples = cuda_choose.Samples([column.task.strings for column in self._candidates], self._lane)
-            if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
-                self._begin()
-            yield
-            if self._plain is not None and not any(column.most for column in self.columns):
-                return (yield from together(self._plain))[0]
-            if self._plain is not None:  # in vain
-                self._plain.close()
-                self._plain = None
+            with self._opened:
+                self._samples = cuda_choose.Samples([column.task.strings for column in self._candidates], self._lane)
+                if seldom([column.task for column in self.columns], [column.chars for column in self.columns]):
+                    self._begin()
+                yield
+                if self._first is not None and not any(column.most for column in self.columns):
+                    return (yield from self._text(plain_tasks(self.columns), self._first))
+            self._first = None  # in vain
             return (yield from self._finish())
         except BaseException:
-            if self._plain is not None:
-                self._plain.close()
             self._release()
             raise
 
@@ -117,15 +118,19 @@ class Short:
 
     def _begin(self) -> None:
         """Start all columns as text, as if none had a dictionary."""
-        self._plain = text.steps([codec_of()], plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
-        next(self._plain)
+        first = text.first_round(plain_tasks(self.columns), lane=self._lane, outbox=self._outbox)
+        if first is not None:
+            self._first = self._opened.enter_context(first)
+
+    def _text(self, tasks: Sequence[TextTask], first: TextRound | None = None) -> Steps:
+        return text.steps((codec_of(),), tasks, lane=self._lane, outbox=self._outbox, first=first)
 
     def tasks(self) -> Sequence[fixed.StreamTask]:
         """Codes and validity of columns that are expected to have a dictionary."""
         assert self._samples is not None
         for column, scope in zip(self._candidates, self._samples.scopes(), strict=True):
             column.take([scope])
-        if self._plain is None:
+        if self._first is None:
             if any(column.most for column in self.columns):
                 return self._search()
             self._begin()
@@ -182,7 +187,7 @@ class Short:
         plain = plain_tasks(self.columns)
         tasks = [*plain, *gather_values(decided, self._lane)]
         compressed, packed = yield from together(
-            text.steps([codec_of()], tasks, lane=self._lane, outbox=self._outbox),
+            self._text(tasks),
             pack([search for search, _ in later], self._lane, self._outbox),
         )
         for (_, scope), parts in zip(later, packed, strict=True):

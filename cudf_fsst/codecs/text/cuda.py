@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..contract import Table, TextCodec
 from . import cuda_compress, cuda_on_host, cuda_sample
 from .choose import codec_of
 from .choose import smallest as smallest_of
-from .cuda_compress import BesideRound
+from .cuda_compress import BesideRound, TextRound
 from .cuda_kernels import get_kernel
 from .cuda_task import TextTask, TileEncoder, check_level
 from .plan import choice_positions
@@ -33,7 +33,7 @@ def steps(
     *,
     lane: Lane,
     outbox: Outbox | None = None,
-    beside: BesideRound | None = None,
+    first: TextRound | None = None,
 ) -> Steps:
     """Compress columns, on the host where a codec has no kernels to encode.
 
@@ -41,16 +41,17 @@ def steps(
     ----------
     codecs
         One; or several, of which each scope gets the one with which it is expected to be smallest (`choose.train`).
-    tasks, lane, outbox, beside
+    tasks, lane, outbox
         See `cuda_compress.compress`.
+    first
+        What `first_round` has made of the same; the lane has been waited for.
     """
-    levels = {task.level for task in tasks}
-    for level in levels:
-        check_level(level)
-    every = {level: _encoders(codecs, level) for level in levels}
+    if first is not None:
+        return (yield from cuda_compress.compress(tasks, lane=lane, outbox=outbox, first=first))
+    every = {level: _encoders(tuple(codecs), level) for level in {task.level for task in tasks}}
     if not all(every.values()):
         return (yield from cuda_on_host.compress(codecs, tasks, lane=lane, outbox=outbox))
-    ready = [task._replace(encoder=every[task.level][0]) for task in tasks]
+    ready = [_encoded(task, every[task.level][0]) for task in tasks]
     compared = [
         i for i, task in enumerate(tasks) if len(every[task.level]) > 1 and task.table is None and not task.tables
     ]
@@ -61,11 +62,32 @@ def steps(
             return (yield from _by_codecs(codecs, ready, chosen, spans, lane, outbox))
         for i, tables in zip(compared, chosen, strict=True):
             ready[i] = ready[i]._replace(tables=tables)
-    return (yield from cuda_compress.compress(ready, lane=lane, outbox=outbox, beside=beside))
+    return (yield from cuda_compress.compress(ready, lane=lane, outbox=outbox))
 
 
-def _encoders(codecs: Sequence[TextCodec], level: str) -> list[TileEncoder]:
+def first_round(
+    tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None, beside: BesideRound | None = None
+) -> TextRound | None:
+    """What `steps` does before its first wait, by the first codec of text; see `cuda_compress.first_round`.
+
+    None as well where that codec has other encoders than one, of which some scopes get each.
+    """
+    every = {level: _encoders((codec_of(),), level) for level in {task.level for task in tasks}}
+    if any(len(encoders) != 1 for encoders in every.values()):
+        return None
+    ready = [_encoded(task, every[task.level][0]) for task in tasks]
+    return cuda_compress.first_round(ready, lane=lane, outbox=outbox, beside=beside)
+
+
+def _encoded(task: TextTask, encoder: TileEncoder) -> TextTask:
+    """A task with its encoder."""
+    return TextTask(*task[:-1], encoder)
+
+
+@cache
+def _encoders(codecs: tuple[TextCodec, ...], level: str) -> list[TileEncoder]:
     """The encoders of codecs; none if one of them has none."""
+    check_level(level)
     every = [codec.device().encoders(level) for codec in codecs]
     return list(chain(*every)) if all(every) else []
 
@@ -116,7 +138,7 @@ def _by_codecs(
                 own_tasks.append(task._replace(only=only, tables=given))
         if not own_tasks:
             continue
-        found = yield from steps([codec], own_tasks, lane=lane, outbox=outbox)
+        found = yield from steps((codec,), own_tasks, lane=lane, outbox=outbox)
         for (i, wanted), segments in zip(numbers, found, strict=True):
             rest = iter(segments)
             for k in wanted:

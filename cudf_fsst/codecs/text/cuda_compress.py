@@ -12,8 +12,9 @@ Stages 1 to 4 are the codec's (`cuda_task.TileEncoder`).
 Beside them the columns are cut into segments and their row lengths measured, then packed.
 
 What the host hands from one stage to the next (`cuda_room`): `RoomColumn` (what is known beforehand), `Room` (columns
-that go through the stages together, and their room), `ColumnTables`, `Cut` (a segment, as the GPU found it), and
-segments. `cuda_tables` has stage 1 and the rows, `cuda_encode` and `cuda_long` the other stages.
+that go through the stages together, and their room), `TextRound` (what is launched of them before the first wait),
+`ColumnTables`, `Cut` (a segment, as the GPU found it), and segments. `cuda_tables` has stage 1 and the rows,
+`cuda_encode` and `cuda_long` the other stages.
 
 A column of one segment is encoded before its size is known, into room for all that it may have. So all such columns of
 a round share one wait. Where each table is trained by one thread block, or there is one column, there are two: for rows
@@ -27,17 +28,22 @@ encoded before the host knows the rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from ...device import waits
 from ...device.memory import Lane, SideLanes, Workspace
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from .cuda_encode import compress_at_once, waves_at_once
+from .cuda_encode import Waves, encode_at_once, finish_at_once, waves_at_once
 from .cuda_long import First, compress_long, encode_first, first_waves
 from .cuda_room import (
     PARTS,
     SLOTS,
+    ColumnTables,
     Cut,
     Results,
     Room,
@@ -49,9 +55,8 @@ from .cuda_room import (
 )
 from .cuda_sample import ScopeSpan
 from .cuda_sample import spans as spans_of
-from .cuda_tables import download_found, find_cuts, look, place_tables
+from .cuda_tables import Exported, download_found, find_cuts, look, place_tables
 from .cuda_task import TextTask
-from .segment import Segment
 from .views import words
 
 
@@ -65,50 +70,113 @@ class BesideRound(Protocol):
         """Launch the work."""
 
 
-def _compress_round(
-    columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None, beside: BesideRound | None
-) -> Steps:
-    """Compress columns that share a workspace; False, and nothing is done, where codes are more than have room."""
-    at_once, encoder, scopes = columns[0].at_once, columns[0].encoder, sum(column.scopes for column in columns)
-    searched = scopes > 0 and encoder.host_lookup
-    # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
-    trained_beside = scopes > 0 and (len(columns) == 1 or encoder.trains_long(scopes))
-    side_count = int(trained_beside or searched or columns[0].pool > 0) if at_once else SLOTS * PARTS + 1
-    with Workspace() as work, SideLanes(lane, side_count) as side:
-        if beside is not None:
-            beside.reserve(work)
-        room = make_room(columns, lane, side, work, encode=True)
-        if at_once and not searched:
-            early = bool(side) and scopes > 0
+class TextRound:
+    """Columns that share a workspace, on their way; use it as a context.
+
+    To enter it is to launch all that needs no number of the GPU's. The attributes that begin then are there when the
+    lane has been waited for: `finish` goes on.
+
+    Parameters
+    ----------
+    columns : sequence of RoomColumn
+    lane : Lane
+    beside : BesideRound, optional
+    later : sequence of sequence of RoomColumn
+        Of the same call, the rounds that come later.
+
+    Attributes
+    ----------
+    room : Room
+    tables : list of ColumnTables
+        None yet where the host looks symbols up in trained tables.
+    waves : Waves or First
+        What is encoded: all of columns that are encoded at once, or the first segments of a longer one.
+    exported, found : ndarray
+        What training gives, and what the GPU finds of the columns, in pinned memory.
+    """
+
+    room: Room
+    tables: list[ColumnTables]
+    waves: Waves | First
+    exported: Exported
+    found: npt.NDArray[np.int64]
+
+    def __init__(
+        self,
+        columns: Sequence[RoomColumn],
+        lane: Lane,
+        beside: BesideRound | None = None,
+        later: Sequence[Sequence[RoomColumn]] = (),
+    ) -> None:
+        self.columns, self.later, self._lane, self._look_beside = columns, later, lane, beside
+        self._work, self._finished = Workspace(), False
+        encoder, scopes = columns[0].encoder, sum([column.scopes for column in columns])
+        self._at_once, self._searched = columns[0].at_once, scopes > 0 and encoder.host_lookup
+        # What is done for the rows of one column meanwhile takes its host as long as the GPU trains.
+        trained_beside = scopes > 0 and (len(columns) == 1 or encoder.trains_long(scopes))
+        at_once = int(trained_beside or self._searched or columns[0].pool > 0)
+        self._sides = SideLanes(lane, at_once if self._at_once else SLOTS * PARTS + 1)
+
+    def __enter__(self) -> TextRound:
+        try:
+            self._launch(self._sides.lanes)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._sides.__exit__(None if self._finished else "side streams may be at work")
+        finally:
+            self._work.release()
+
+    def _launch(self, side: Sequence[Lane]) -> None:
+        beside = self._look_beside
+        reserve = None if beside is None else beside.reserve
+        room = self.room = make_room(self.columns, self._lane, side, self._work, encode=True, more=reserve)
+        if self._at_once and not self._searched:
+            early = bool(side) and room.scopes > 0
             exported = look(room) if early else None  # training begins as soon as it can
-            tables = place_tables(room)
-            waves = waves_at_once(room, tables)
+            self.tables = place_tables(room)
+            self.waves = waves_at_once(room, self.tables)
             if early:
-                side[0].send(room.waves_at, words(waves.views))
-            else:
-                exported = look(room, waves.views)
+                side[0].send(room.waves_at, words(self.waves.views))
+            self.exported = exported if early else look(room, self.waves.views)
+            self.found = encode_at_once(room, self.waves)
             if beside is not None:
                 beside.look(room)
-            return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        tables = [] if searched else place_tables(room)
-        first = First((), []) if searched else first_waves(room, tables)
-        exported = look(room, first.waves)
+            return
+        self.tables = [] if self._searched else place_tables(room)
+        self.waves = First((), []) if self._searched else first_waves(room, self.tables)
+        self.exported = look(room, self.waves.waves)
         if beside is not None:
             beside.look(room)
-        encode_first(room, tables, first)
-        found = download_found(room)
-        if searched:
-            lane.follow(side[0])
-        yield
-        cuts = find_cuts(room, found.tolist())
-        if searched:
-            tables = place_tables(room, exported)
-        if at_once:
-            waves = waves_at_once(room, tables)
-            lane.send(room.waves_at, words(waves.views))
-            return (yield from compress_at_once(room, tables, waves, results, outbox, exported))
-        compress_long(room, [_to_encode(of_column) for of_column in cuts], tables, results, outbox, exported, first)
-        return True
+        encode_first(room, self.tables, self.waves)
+        self.found = download_found(room)
+        if self._searched:
+            room.lane.follow(side[0])
+
+    def finish(self, results: Results, outbox: Outbox | None) -> Steps:
+        """Compress them to the end; False, and nothing is kept, where codes are more than have room."""
+        room = self.room
+        if self._searched:
+            self.tables = place_tables(room, self.exported)
+            if self._at_once:
+                self.waves = waves_at_once(room, self.tables)
+                room.lane.send(room.waves_at, words(self.waves.views))
+                self.found = encode_at_once(room, self.waves)
+                yield
+        if isinstance(self.waves, Waves):
+            done = yield from finish_at_once(room, self.tables, self.waves, self.found, self.exported, results, outbox)
+        else:
+            cuts = [_to_encode(of_column) for of_column in find_cuts(room, self.found.tolist())]
+            compress_long(room, cuts, self.tables, results, outbox, self.exported, self.waves)
+            done = True
+        self._finished = True
+        if not done:
+            self._work.release()
+        return done
 
 
 def _to_encode(cuts: Iterable[Cut]) -> Iterator[Cut]:
@@ -116,9 +184,27 @@ def _to_encode(cuts: Iterable[Cut]) -> Iterator[Cut]:
     return (cut for cut in cuts if cut.column.task.only is None or cut.table in cut.column.task.only)
 
 
-def compress(
+def first_round(
     tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None, beside: BesideRound | None = None
-) -> Generator[None, None, list[list[Segment]]]:
+) -> TextRound | None:
+    """What `compress` does before its first wait, once it is entered; None without rows.
+
+    Parameters
+    ----------
+    tasks, lane, outbox
+        See `compress`. It is known how many characters they have (`TextTask.chars`).
+    beside
+        Looks where columns are looked at, to launch more work on the same columns before the wait for that: at their
+        room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
+    """
+    (columns,) = waits.run(lane, plan_columns(tasks, lane))
+    every = list(rounds(columns))
+    return TextRound(_pooled(every[0], outbox), lane, beside, every[1:]) if every else None
+
+
+def compress(
+    tasks: Sequence[TextTask], *, lane: Lane, outbox: Outbox | None = None, first: TextRound | None = None
+) -> Steps:
     """Compress columns in GPU memory.
 
     Parameters
@@ -129,9 +215,8 @@ def compress(
         Where the caller works, and waits at every yield.
     outbox
         Where every segment goes as soon as it is made; it is in host memory then, when the outbox is closed.
-    beside
-        Looks where columns are looked at, before the wait for that, to launch more work on the same columns: at their
-        room, whose last side stream goes on when it is known where segments begin. The room's lane has to follow.
+    first
+        What `first_round` has made of these tasks, entered, and the lane has been waited for.
 
     Returns
     -------
@@ -149,17 +234,29 @@ def compress(
     """
     results = Results(len(tasks))
     try:
-        columns = yield from plan_columns(tasks, lane)
-        for together in rounds(columns):
-            alone = len(together) == 1 and together[0].task.only is None and outbox is None
-            some = [with_pool(together[0])] if alone else together
-            if not (yield from _compress_round(some, lane, results, outbox, beside)):
-                yield from _compress_round(together, lane, results, outbox, beside)
+        if first is not None and not (yield from first.finish(results, outbox)):
+            yield from _compress_round([column._replace(pool=0) for column in first.columns], lane, results, outbox)
+        every = rounds((yield from plan_columns(tasks, lane))) if first is None else first.later
+        for together in every:
+            if not (yield from _compress_round(_pooled(together, outbox), lane, results, outbox)):
+                yield from _compress_round(together, lane, results, outbox)
     except BaseException:
         lane.synchronize()
         results.drop()
         raise
     return results.segments
+
+
+def _pooled(together: Sequence[RoomColumn], outbox: Outbox | None) -> Sequence[RoomColumn]:
+    """A column that is alone in its round, with room to be encoded at once if it may be; others as they are."""
+    alone = len(together) == 1 and together[0].task.only is None and outbox is None
+    return [with_pool(together[0])] if alone else together
+
+
+def _compress_round(columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
+    with TextRound(columns, lane) as one:
+        yield
+        return (yield from one.finish(results, outbox))
 
 
 def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:

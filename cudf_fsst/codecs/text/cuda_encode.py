@@ -5,12 +5,11 @@ Here is what launches them, and the way of columns that are encoded at once; `cu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, chain
+from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...device.memory import Lane
 from ...device.transfer import Outbox
@@ -26,6 +25,7 @@ from .views import WORD, WaveView, words
 
 _u64 = np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
+_WAVE_WORDS, _CODES = len(WaveView._fields), WaveView._fields.index("codes")
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
 
@@ -41,20 +41,20 @@ def make_wave(
     room: Room, i: int, planned: int, tables: ColumnTables, table: int, slot: Slot, capacity: int = 0
 ) -> WaveView:
     """The first tiles of a segment of column `i`; `capacity`: of a slot that is smaller than they may need."""
-    column, found, number = room.columns[i], room.found[i], room.number
+    column, found, at = room.columns[i], room.found[i], room.found_at
     address, nbytes = tables.place(table)
     return WaveView(
-        number(found.first_char),
-        number(found.chars_begin + planned),
+        at + WORD * found.first_char,
+        at + WORD * (found.chars_begin + planned),
         address,
         column.encoder.staged(column.tile_size, nbytes),
         0,
         column.tile_limit,
         *slot,
-        number(found.codes_nbytes + planned),
+        at + WORD * (found.codes_nbytes + planned),
         column.pool or capacity,
-        number(found.used + (planned if capacity else 0)),
-        number(found.taken + planned),
+        at + WORD * (found.used + (planned if capacity else 0)),
+        at + WORD * (found.taken + planned),
     )
 
 
@@ -94,13 +94,12 @@ class _Run(NamedTuple):
     per_group: int
 
 
-@dataclass(frozen=True, eq=False)
-class Waves:
+class Waves(NamedTuple):
     """The waves of columns that are encoded at once, in the order of `runs`, and the segments that they are of."""
 
     runs: Sequence[_Run]
     views: Sequence[WaveView]
-    order: Sequence[tuple[int, int]]  # column, and the segment's number in its plan
+    order: Mapping[tuple[int, int], int]  # number of a wave, by column and the segment's number in its plan
 
 
 def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
@@ -109,87 +108,119 @@ def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     for i, column in enumerate(room.columns):
         key = column.tile_size, tables[i].place(0)[1], column.segments
         kinds.setdefault(key, []).append(i)
-    first_slot = list(accumulate((column.segments for column in room.columns), initial=0))
     runs: list[_Run] = []
-    order: list[tuple[int, int]] = []
-    for (*_, segments), columns in kinds.items():
-        kind = kind_of(room.columns[columns[0]], tables[columns[0]], 0)
-        runs.append(_Run(kind, room.waves_at + WORD * len(WaveView._fields) * len(order), columns, segments))
-        order += ((i, planned) for i in columns for planned in range(segments))
-    views = [make_wave(room, i, planned, tables[i], 0, room.slots[first_slot[i] + planned]) for i, planned in order]
+    order: dict[tuple[int, int], int] = {}
+    for (tile_size, nbytes, segments), columns in kinds.items():
+        kind = Kind(room.encoder, tile_size, nbytes)
+        runs.append(_Run(kind, room.waves_at + WORD * _WAVE_WORDS * len(order), columns, segments))
+        for i in columns:
+            for planned in range(segments):
+                order[i, planned] = len(order)
+    first = room.first_slot
+    views = [make_wave(room, i, planned, tables[i], 0, room.slots[first[i] + planned]) for i, planned in order]
     return Waves(runs, views, order)
 
 
-def compress_at_once(
+def encode_at_once(room: Room, waves: Waves) -> npt.NDArray[np.int64]:
+    """Stages 2 to 4 of columns that are encoded at once; what is found of them, when it has been waited for."""
+    lane = _encoded_beside(room) or room.lane
+    for kind, waves_at, of_kind, per_group in waves.runs:
+        most_tiles = per_group * max([room.columns[i].tile_limit for i in of_kind])
+        encode(lane, kind, waves_at, len(of_kind), most_tiles, per_group)
+    return download_found(room)
+
+
+def _encoded_beside(room: Room) -> Lane | None:
+    """The side stream in which columns are encoded at once, if there is one: the rows are known before."""
+    return room.side[0] if room.side and not room.host_lookup else None
+
+
+def finish_at_once(
     room: Room,
     tables: Sequence[ColumnTables],
     waves: Waves,
+    found: npt.NDArray[np.int64],
+    exported: Exported,
     results: Results,
     outbox: Outbox | None,
-    exported: Exported,
 ) -> Generator[None, None, bool]:
-    """Stages 2 to 5 of columns that are encoded at once, before and after the wait for the sizes of codes.
+    """Stage 5 of columns that are encoded at once.
 
-    While work goes on in the side stream, there is a wait before it, for the rows: they are packed meanwhile.
+    Where they are encoded in a side stream, rows are packed meanwhile, and there is a wait for the sizes of codes.
 
     Returns
     -------
     bool
         False, and nothing is kept, where codes are more than have room.
     """
-    lane, beside = room.lane, bool(room.side and not room.host_lookup)
-    for kind, waves_at, of_kind, per_group in waves.runs:
-        most_tiles = per_group * max(room.columns[i].tile_limit for i in of_kind)
-        encode(room.side[0] if beside else lane, kind, waves_at, len(of_kind), most_tiles, per_group)
-    found = download_found(room)
-    yield
+    lane, side = room.lane, _encoded_beside(room)
     numbers = found.tolist()
     cuts = [(i, cut) for i, of_column in enumerate(find_cuts(room, numbers)) for cut in of_column]
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
         room.side[0].synchronize()  # copies to the host may be under way
         return False
-    metas = results.allocate_all(lane, [cut.layout.meta_nbytes for _, cut in cuts])
-    addresses = [results.buffers[meta].ptr for meta in metas]
-    rows = packs(room, cuts, addresses)
-    numbers_of = {(i, cut.planned): number for number, (i, cut) in enumerate(cuts)}
-    of_waves = [numbers_of.get(place) for place in waves.order]  # None: a segment that got no rows
-    complete = [
-        wave if n is None else with_places(wave, cuts[n][1], cuts[n][1].layout.tiles, 0, addresses[n])
-        for wave, n in zip(waves.views, of_waves, strict=True)
-    ]
-    alone = len(complete) == 1  # then the launch says where the codes go, and the wave is complete without
-    if beside:
+    nbytes, count = [cut.layout.meta_nbytes for _, cut in cuts], len(cuts)
+    if side is None:
+        if min(sizes := _sizes(room, cuts, numbers)) < 0:
+            return False
+        taken = results.allocate_all(lane, [*nbytes, *sizes])
+        metas, codes = taken[:count], taken[count:]
+        addresses = [results.buffers[number].ptr for number in taken]
+        rows = packs(room, cuts, addresses[:count])
+        complete = _complete(waves, cuts, addresses[:count], addresses[count:])
+        lane.send(room.waves_at, words([*complete, *rows]))
+        pack_rows(room, rows, lane)
+    else:
+        metas = results.allocate_all(lane, nbytes)
+        addresses = [results.buffers[meta].ptr for meta in metas]
+        rows = packs(room, cuts, addresses)
         lane.send(room.packs_at, words(rows))
         pack_rows(room, rows, lane)
-        if alone:
-            room.side[0].send(room.waves_at, words(complete))
-        lane.follow(room.side[0])
+        described = words(_complete(waves, cuts, addresses, [0] * count))
+        if alone := len(waves.views) == 1:  # the launch says where the codes go
+            side.send(room.waves_at, described)
+        lane.follow(side)
         found = download_found(room)
         yield
-        numbers = found.tolist()
-    sizes = [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
-    if min(sizes) < 0:
-        results.forget(metas)
-        return False
-    codes = results.allocate_all(lane, sizes)
-    if not (beside and alone):
-        complete = [
-            wave if n is None else wave._replace(codes=results.buffers[codes[n]].ptr)
-            for wave, n in zip(complete, of_waves, strict=True)
-        ]
-        lane.send(room.waves_at, words(chain(complete, () if beside else rows)))
-    if not beside:
-        pack_rows(room, rows, lane)
+        if min(sizes := _sizes(room, cuts, found.tolist())) < 0:
+            results.forget(metas)
+            return False
+        codes = results.allocate_all(lane, sizes)
+        addresses += [results.buffers[number].ptr for number in codes]
+        if not alone:
+            for (i, cut), at in zip(cuts, addresses[count:], strict=True):
+                described[_WAVE_WORDS * waves.order[i, cut.planned] + _CODES] = at
+            lane.send(room.waves_at, described)
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
     for kind, waves_at, of_kind, per_group in waves.runs:
-        most_tiles = max(longest[i] for i in of_kind)
-        to = results.buffers[codes[0]].ptr if alone else 0
+        most_tiles = max([longest[i] for i in of_kind])
+        to = addresses[count] if len(waves.views) == 1 else 0
         compact(lane, kind, waves_at, len(of_kind) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
     for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
-        for number in (meta, made):
-            results.send(number, outbox, lane)
+        if outbox is not None:
+            results.send(meta, outbox, lane)
+            results.send(made, outbox, lane)
         results.add(cut, of_host[i][cut.table], meta, made, size)
     return True
+
+
+def _sizes(room: Room, cuts: Sequence[tuple[int, Cut]], numbers: Sequence[int]) -> list[int]:
+    """Bytes of the codes of segments, each with its column's number."""
+    return [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
+
+
+def _complete(
+    waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int], codes: Sequence[int]
+) -> list[WaveView]:
+    """Waves as text_compact needs them; those of segments that got no rows as they are."""
+    of = {
+        (i, cut.planned): (cut, cut.layout.tiles, 0, meta, made)
+        for (i, cut), meta, made in zip(cuts, metas, codes, strict=True)
+    }
+    return [
+        with_places(wave, *of[place]) if place in of else wave
+        for wave, place in zip(waves.views, waves.order, strict=True)
+    ]

@@ -161,7 +161,8 @@ def _finish(
         compact(lane, encoding.kind, at, 1, tiles, results.buffers[codes].ptr)
     else:
         codes, size = _in_steps(lane, encoding, wave, at, meta, results)
-    results.send(codes, outbox, lane)
+    if outbox is not None:
+        results.send(codes, outbox, lane)
     return codes, size
 
 

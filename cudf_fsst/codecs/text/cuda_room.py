@@ -7,6 +7,8 @@ the way through the stages has its classes here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...device.memory import ALIGNMENT, Lane, Workspace
@@ -42,6 +44,10 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
     WORD * len(view._fields) for view in (ColumnView, ScopeView, WaveView, PackView)
 )
 _MANY_SCOPES = 1 << 16
+_NO_TRAINING = TrainingRoom((), TrainingNbytes(), 0, 0, 0, 0, 0, 0, 0, 0)
+# Blocks of rows are rounded up to what the workspace is aligned to, and characters to blocks of tiles: columns of about
+# the same size have the same layout, which is kept.
+_ROW_BLOCKS = ALIGNMENT // 4
 
 
 class RoomColumn(NamedTuple):
@@ -120,8 +126,8 @@ class Room(NamedTuple):
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
         Of every column, address.
-    first_scope : list of int
-        Of every column, among all whose tables are trained.
+    first_scope, first_slot : list of int
+        Of every column, among all whose tables are trained, and among `slots` where all are encoded at once.
     slots : list of Slot
         Of every segment, one column's after another's, where all are encoded at once; else those that segments take
         turns in, each followed by its further parts.
@@ -138,6 +144,7 @@ class Room(NamedTuple):
     views_at: int
     row_words: Sequence[int]
     first_scope: Sequence[int]
+    first_slot: Sequence[int]
     training: TrainingRoom
     slots: Sequence[Slot]
     part_nbytes: int
@@ -203,10 +210,9 @@ class Results:
         self.buffers += lane.allocate_all(sizes)
         return range(first, len(self.buffers))
 
-    def send(self, number: int, outbox: Outbox | None, lane: Lane) -> None:
+    def send(self, number: int, outbox: Outbox, lane: Lane) -> None:
         """Bring a buffer to where it belongs."""
-        if outbox is not None:
-            self.buffers[number] = outbox.send(self.buffers[number], lane)
+        self.buffers[number] = outbox.send(self.buffers[number], lane)
 
     def add(self, cut: Cut, table: Table, meta: int, codes: int, codes_nbytes: int) -> None:
         """Make a segment of two buffers, where they belong; no traceback's frame keeps it."""
@@ -231,11 +237,12 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
     tile_size = encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
-    segment_size = plan.segment_size(chars_limit)
-    segments = plan.segment_count(chars_limit)
-    longest = min(chars_limit, segment_size + segment_size // _SLACK)
+    segment_size, block = plan.segment_size(chars_limit), tile_size * TILE_BLOCK
+    segments = max(blocks(chars_limit, segment_size), 1)
     given = task.table is not None or bool(task.tables)
     per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
+    chars_limit = min(blocks(chars_limit, block) * block, segments * segment_size)
+    longest = min(chars_limit, segment_size + segment_size // _SLACK)
     return RoomColumn(
         number,
         task,
@@ -246,35 +253,39 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
         segments,
         per_table,
         0 if given else blocks(segments, per_table),
-        max(blocks(longest, tile_size * TILE_BLOCK), 1) * TILE_BLOCK,
-        task.strings.rows // ROW_BLOCK + segments,
+        max(blocks(longest, block), 1) * TILE_BLOCK,
+        blocks(task.strings.rows // ROW_BLOCK + segments, _ROW_BLOCKS) * _ROW_BLOCKS,
     )
 
 
 def plan_columns(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits where it is not known how many characters they have."""
-    limits: list[int | None] = [task.chars for task in tasks]
-    if unknown := [i for i, limit in enumerate(limits) if limit is None]:
-        found = yield from chars_of([tasks[i].strings for i in unknown], lane)
-        for i, limit in zip(unknown, found, strict=True):
-            limits[i] = limit
+    unknown = [task.strings for task in tasks if task.chars is None]
+    found = iter((yield from chars_of(unknown, lane)) if unknown else ())
+    limits = [next(found) if task.chars is None else task.chars for task in tasks]
     return [
-        _plan(i, task, limit, one_scope=one_scope)
-        for i, (task, limit) in enumerate(zip(tasks, limits, strict=True))
-        if task.strings.rows and limit is not None
+        _plan(i, task, limits[i], one_scope=one_scope)
+        for i, task in enumerate(tasks)
+        if task.strings.rows and limits[i] is not None
     ]
 
 
 def with_pool(column: RoomColumn) -> RoomColumn:
     """A column of several segments that may be encoded at once, with room for its codes; others as they are."""
-    waves = column.segments
     several = column.scopes > 1 or len(column.task.tables) > 1
-    if waves == 1 or waves > column.encoder.group or several:
+    if column.segments == 1 or column.segments > column.encoder.group or several:
         return column
+    pool = _pool(column[2:])
+    return RoomColumn._make((*column[:-1], pool)) if column.chars_limit <= _CHARS_PER_BYTE * pool else column
+
+
+@lru_cache(64)
+def _pool(shape: tuple[Any, ...]) -> int:
+    """Bytes for the codes of a column of several segments; of `_layout`'s shape."""
+    column = RoomColumn._make((0, None, *shape))
     _, pieces, tiles = column._replace(pool=1).slot_nbytes
-    room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - waves * (pieces + tiles)
-    pool = room // ALIGNMENT * ALIGNMENT
-    return column._replace(pool=pool) if column.chars_limit <= _CHARS_PER_BYTE * pool else column
+    room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - column.segments * (pieces + tiles)
+    return room // ALIGNMENT * ALIGNMENT
 
 
 def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
@@ -299,23 +310,47 @@ def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
             yield together
 
 
-def make_room(
-    columns: Sequence[RoomColumn], lane: Lane, side: Sequence[Lane], work: Workspace, *, encode: bool
-) -> Room:
-    """Lay out and take the workspace of a round."""
+class _Layout(NamedTuple):
+    """Where a round's things lie in its workspace: offsets of what `Room` has addresses of; see there."""
+
+    work: Workspace  # in which they are reserved
+    found: Sequence[FoundPlaces]
+    first_scope: Sequence[int]
+    first_slot: Sequence[int]
+    chars_limits: Sequence[int]
+    training_nbytes: TrainingNbytes
+    found_at: int
+    views_at: int
+    row_words: Sequence[int]
+    scopes_place: int  # behind the first view, as are the next two
+    waves_place: int
+    packs_place: int
+    training_at: Sequence[int]
+    turns_at: int
+    turns_nbytes: int
+    slots: Sequence[tuple[int, ...]]
+    part_nbytes: int
+
+
+@lru_cache(64)
+def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool) -> _Layout:
+    """Lay out the workspace of columns, of which all is given but number and task."""
+    columns = [RoomColumn._make((0, None, *shape)) for shape in shapes]
+    work = Workspace()
     found, first_scope, chars_limits, numbers = [], [], list[int](), 0
+    *first_slot, segments = accumulate((column.segments for column in columns), initial=0)
     for column in columns:
         found.append(found_places(numbers, column.segments))
         numbers = found[-1].end
         first_scope.append(len(chars_limits))
         chars_limits += [column.chars_limit] * column.scopes
-    segments, scopes, encoder = sum(column.segments for column in columns), len(chars_limits), columns[0].encoder
+    scopes, encoder = len(chars_limits), columns[0].encoder
     at_once = columns[0].at_once and encode
     of_columns = [encoder.training_nbytes(scopes, one.chars_limit) for one in columns if one.scopes]
     each = of_columns[0] if of_columns else TrainingNbytes()
     if encoder.host_lookup and not encode:
         each = each._replace(lookup=0)
-    reserve, at = work.reserve, work.__getitem__
+    reserve = work.reserve
     found_at = reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
     # described before the others, and then all, as they are encoded in a slot and in a part of one.
@@ -353,27 +388,67 @@ def make_room(
             slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
                 slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
+    return _Layout(
+        work,
+        found,
+        first_scope,
+        first_slot,
+        chars_limits,
+        each,
+        found_at,
+        views_at,
+        row_words,
+        scopes_place,
+        waves_place if encode else 0,
+        packs_place if encode else 0,
+        training_at,
+        turns_at,
+        turns_nbytes,
+        slots,
+        part_nbytes,
+    )
+
+
+def make_room(
+    columns: Sequence[RoomColumn],
+    lane: Lane,
+    side: Sequence[Lane],
+    work: Workspace,
+    *,
+    encode: bool,
+    more: Callable[[Workspace], None] | None = None,
+) -> Room:
+    """Take the workspace of a round, laid out as it was for columns of these sizes; `more` reserves more there."""
+    layout = _layout(tuple([column[2:] for column in columns]), encode)
+    work.like(layout.work)
+    if more is not None:
+        more(work)
     work.take(lane)
-    views = at(views_at)
-    # What has no bytes lies nowhere.
-    places = [at(place) if nbytes else 0 for place, nbytes in zip(training_at, each, strict=False)] or [0] * 5
+    at, each, scopes = work.__getitem__, layout.training_nbytes, len(layout.chars_limits)
+    views, training = at(layout.views_at), _NO_TRAINING
+    if scopes:
+        # What has no bytes lies nowhere.
+        places = [at(place) if nbytes else 0 for place, nbytes in zip(layout.training_at, each, strict=False)]
+        turns = at(layout.turns_at) if layout.turns_nbytes else 0
+        training = TrainingRoom._make(
+            (layout.chars_limits, each, views + layout.scopes_place, *places, turns, layout.turns_nbytes)
+        )
     return Room(
         lane,
         side,
         work,
         columns,
-        found,
-        at(found_at),
+        layout.found,
+        at(layout.found_at),
         views,
-        list(map(at, row_words)),
-        first_scope,
-        TrainingRoom._make(
-            (chars_limits, each, views + scopes_place, *places, at(turns_at) if turns_nbytes else 0, turns_nbytes)
-        ),
-        [Slot._make(map(at, slot)) for slot in slots],
-        part_nbytes,
-        views + waves_place if encode else 0,
-        views + packs_place if encode else 0,
-        encoder,
+        [at(place) for place in layout.row_words],
+        layout.first_scope,
+        layout.first_slot,
+        training,
+        [Slot(at(codes), at(pieces), at(tiles)) for codes, pieces, tiles in layout.slots],
+        layout.part_nbytes,
+        views + layout.waves_place,
+        views + layout.packs_place,
+        columns[0].encoder,
         scopes,
     )

@@ -20,7 +20,7 @@ from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Room, RoomColumn
 from .layout import ROW_BLOCK, SegmentLayout
-from .views import ColumnView, FoundPlaces, PackView, ScopeView, WaveView, words
+from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -36,7 +36,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     scopes: list[ScopeView] = []
     row_blocks = 0
     for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
-        strings, at = column.task.strings, room.number(found.rows_begin)
+        strings, at = column.task.strings, room.found_at + WORD * found.rows_begin
         columns.append(
             ColumnView(
                 strings.chars,
@@ -68,9 +68,9 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     """
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
-    most = max(column.segments for column in room.columns)
+    most = max([column.segments for column in room.columns])
     views, cleared_nbytes = _u64(room.views_at), room.training.each.cleared * room.scopes
-    few_rows = most == 1 and all(one.task.strings.rows <= launch.LOOK_ROWS for one in room.columns)
+    few_rows = most == 1 and max([one.task.strings.rows for one in room.columns]) <= launch.LOOK_ROWS
     if few_rows and not cleared_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
         _let_go(room)
@@ -96,8 +96,9 @@ def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
 
 def _let_go(room: Room) -> None:
     """Have the first and the last side stream go on as soon as it is known where segments begin."""
-    for lane in (*room.side[:1], *room.side[1:][-1:]):
-        lane.follow(room.lane)
+    if room.side:
+        for lane in (*room.side[:1], *room.side[1:][-1:]):
+            lane.follow(room.lane)
 
 
 def _train(room: Room) -> npt.NDArray[np.uint8]:
@@ -154,7 +155,10 @@ def _device_copy(table: Table, column: RoomColumn, lane: Lane) -> tuple[tuple[in
         lane.upload(buffer.ptr, made)
         of_table[key] = buffer, lane.event(), made.nbytes
     buffer, uploaded, nbytes = of_table[key]
-    lane.stream.wait_event(uploaded)
+    if uploaded is not None:
+        lane.stream.wait_event(uploaded)
+        if uploaded.done:
+            of_table[key] = buffer, None, nbytes
     return (buffer.ptr, nbytes), buffer
 
 
