@@ -57,7 +57,6 @@ from .cuda_sample import ScopeSpan
 from .cuda_sample import spans as spans_of
 from .cuda_tables import Exported, download_found, find_cuts, look, place_tables
 from .cuda_task import TextTask
-from .views import words
 
 
 class BesideRound(Protocol):
@@ -136,13 +135,9 @@ class TextRound:
         reserve = None if beside is None else beside.reserve
         room = self.room = make_room(self.columns, self._lane, side, self._work, encode=True, more=reserve)
         if self._at_once and not self._searched:
-            early = bool(side) and room.scopes > 0
-            exported = look(room) if early else None  # training begins as soon as it can
+            self.exported = look(room)  # training begins as soon as it can; waves are described meanwhile
             self.tables = place_tables(room)
             self.waves = waves_at_once(room, self.tables)
-            if early:
-                side[0].send(room.waves_at, words(self.waves.views))
-            self.exported = exported if early else look(room, self.waves.views)
             self.found = encode_at_once(room, self.waves)
             if beside is not None:
                 beside.look(room)
@@ -164,7 +159,6 @@ class TextRound:
             self.tables = place_tables(room, self.exported)
             if self._at_once:
                 self.waves = waves_at_once(room, self.tables)
-                room.lane.send(room.waves_at, words(self.waves.views))
                 self.found = encode_at_once(room, self.waves)
                 yield
         if isinstance(self.waves, Waves):

@@ -124,6 +124,7 @@ def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
 def encode_at_once(room: Room, waves: Waves) -> npt.NDArray[np.int64]:
     """Stages 2 to 4 of columns that are encoded at once; what is found of them, when it has been waited for."""
     lane = _encoded_beside(room) or room.lane
+    lane.send(room.waves_at, words(waves.views))
     for kind, waves_at, of_kind, per_group in waves.runs:
         most_tiles = per_group * max([room.columns[i].tile_limit for i in of_kind])
         encode(lane, kind, waves_at, len(of_kind), most_tiles, per_group)
@@ -159,25 +160,18 @@ def finish_at_once(
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
         room.side[0].synchronize()  # copies to the host may be under way
         return False
-    nbytes, count = [cut.layout.meta_nbytes for _, cut in cuts], len(cuts)
-    if side is None:
-        if min(sizes := _sizes(room, cuts, numbers)) < 0:
-            return False
-        taken = results.allocate_all(lane, [*nbytes, *sizes])
-        metas, codes = taken[:count], taken[count:]
-        addresses = [results.buffers[number].ptr for number in taken]
-        rows = packs(room, cuts, addresses[:count])
-        complete = _complete(waves, cuts, addresses[:count], addresses[count:])
-        lane.send(room.waves_at, words([*complete, *rows]))
-        pack_rows(room, rows, lane)
-    else:
-        metas = results.allocate_all(lane, nbytes)
-        addresses = [results.buffers[meta].ptr for meta in metas]
-        rows = packs(room, cuts, addresses)
-        lane.send(room.packs_at, words(rows))
-        pack_rows(room, rows, lane)
-        described = words(_complete(waves, cuts, addresses, [0] * count))
-        if alone := len(waves.views) == 1:  # the launch says where the codes go
+    sizes = _sizes(room, cuts, numbers)
+    if side is None and min(sizes) < 0:
+        return False
+    metas = results.allocate_all(lane, [cut.layout.meta_nbytes for _, cut in cuts])
+    metas_at = [results.buffers[meta].ptr for meta in metas]
+    rows = packs(room, cuts, metas_at)
+    lane.send(room.packs_at, words(rows))
+    pack_rows(room, rows, lane)
+    described = words(_complete(waves, cuts, metas_at))
+    alone = len(waves.views) == 1  # the launch says where the codes go
+    if side is not None:
+        if alone:
             side.send(room.waves_at, described)
         lane.follow(side)
         found = download_found(room)
@@ -185,18 +179,18 @@ def finish_at_once(
         if min(sizes := _sizes(room, cuts, found.tolist())) < 0:
             results.forget(metas)
             return False
-        codes = results.allocate_all(lane, sizes)
-        addresses += [results.buffers[number].ptr for number in codes]
-        if not alone:
-            for (i, cut), at in zip(cuts, addresses[count:], strict=True):
-                described[_WAVE_WORDS * waves.order[i, cut.planned] + _CODES] = at
-            lane.send(room.waves_at, described)
+    codes = results.allocate_all(lane, sizes)
+    codes_at = [results.buffers[number].ptr for number in codes]
+    if side is None or not alone:
+        for (i, cut), address in zip(cuts, codes_at, strict=True):
+            described[_WAVE_WORDS * waves.order[i, cut.planned] + _CODES] = address
+        lane.send(room.waves_at, described)
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
     for kind, waves_at, of_kind, per_group in waves.runs:
         most_tiles = max([longest[i] for i in of_kind])
-        to = addresses[count] if len(waves.views) == 1 else 0
+        to = codes_at[0] if alone else 0
         compact(lane, kind, waves_at, len(of_kind) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
     for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
@@ -212,15 +206,10 @@ def _sizes(room: Room, cuts: Sequence[tuple[int, Cut]], numbers: Sequence[int]) 
     return [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
 
 
-def _complete(
-    waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int], codes: Sequence[int]
-) -> list[WaveView]:
-    """Waves as text_compact needs them; those of segments that got no rows as they are."""
-    of = {
-        (i, cut.planned): (cut, cut.layout.tiles, 0, meta, made)
-        for (i, cut), meta, made in zip(cuts, metas, codes, strict=True)
-    }
-    return [
-        with_places(wave, *of[place]) if place in of else wave
-        for wave, place in zip(waves.views, waves.order, strict=True)
-    ]
+def _complete(waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> list[WaveView]:
+    """Waves as text_compact needs them, but for the codes; those of segments that got no rows as they are."""
+    made = list(waves.views)
+    for (i, cut), meta in zip(cuts, metas, strict=True):
+        number = waves.order[i, cut.planned]
+        made[number] = with_places(made[number], cut, cut.layout.tiles, 0, meta)
+    return made
