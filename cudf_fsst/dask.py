@@ -132,9 +132,9 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
     with _lock:
         _options = options
         for dispatch, kind in _registry():
-            found = dispatch._lookup.get(kind)
-            if not isinstance(found, _Writer):
-                dispatch.register(kind, _Writer(kind, dispatch is cuda_serialize, found))
+            registered = dispatch._lookup.get(kind)
+            if not isinstance(registered, _Writer):
+                dispatch.register(kind, _Writer(kind, dispatch is cuda_serialize, registered))
     if client is not None:
         client.register_plugin(Plugin(threshold=options.threshold, min_ratio=options.min_ratio))
         _clients.add(client)
@@ -153,11 +153,11 @@ def disable(client: Any = None) -> None:
         _options = None
         for dispatch in (dask_serialize, cuda_serialize):
             # Subclasses have entries of their own, with which Dask remembers what it looked up.
-            for kind, found in [*dispatch._lookup.items()]:
-                if isinstance(found, _Writer):
+            for kind, registered in [*dispatch._lookup.items()]:
+                if isinstance(registered, _Writer):
                     del dispatch._lookup[kind]
-                    if found.before is not None and found.kind is kind:
-                        dispatch._lookup[kind] = found.before
+                    if registered.before is not None and registered.kind is kind:
+                        dispatch._lookup[kind] = registered.before
     if client in _clients:
         _clients.remove(client)
         client.unregister_worker_plugin(_PLUGIN)
@@ -230,9 +230,9 @@ def _cudf() -> Any:
 
 
 def _classes() -> list[type]:
-    found = [pd.DataFrame, pd.Series]
+    classes = [pd.DataFrame, pd.Series]
     cudf = _cudf()
-    return found if cudf is None else [*found, cudf.DataFrame, cudf.Series]
+    return classes if cudf is None else [*classes, cudf.DataFrame, cudf.Series]
 
 
 def _registry() -> Iterator[tuple[Dispatch, type]]:
@@ -323,9 +323,9 @@ def _write(data: Any, on_device: bool, options: _Options) -> tuple[dict[str, Any
     if (on_device or host) and frame.nbytes * options.min_ratio > frame.uncompressed_nbytes:
         _count(passed=1)
         return None
-    made = _take_apart(frame, notes)
+    packed = _take_apart(frame, notes)
     _count(written=1, uncompressed_nbytes=frame.uncompressed_nbytes, nbytes=frame.nbytes)
-    return made
+    return packed
 
 
 def _nbytes(table: Any) -> int:
@@ -359,7 +359,7 @@ def _take_apart(frame: CompressedFrame, notes: Any) -> tuple[dict[str, Any], lis
     frames: list[Any] = []
 
     def without(part: Any) -> Any:
-        kept = {}
+        attributes = {}
         for name in ("meta", "codes"):
             buffer = getattr(part, name)
             if on_device:
@@ -367,8 +367,8 @@ def _take_apart(frame: CompressedFrame, notes: Any) -> tuple[dict[str, Any], lis
             elif buffer.nbytes >= _INLINE_NBYTES:
                 frames.append(memoryview(np.ascontiguousarray(buffer)))
             else:
-                kept[name] = np.array(buffer)  # not the larger array that it may be a part of
-        return replace(part, **{"meta": None, "codes": None, **kept})
+                attributes[name] = np.array(buffer)  # not the larger array that it may be a part of
+        return replace(part, **{"meta": None, "codes": None, **attributes})
 
     columns, levels = (
         [replace(column, node=column.node.with_parts(map(without, column.node.parts))) for column in some]

@@ -58,33 +58,33 @@ class _DataFile(caching.IndexDataCacheFile):
 
 
 class _Cache(caching.FunctionCache):
-    def __init__(self, function: Callable[..., Any], told: str) -> None:
+    def __init__(self, function: Callable[..., Any], fingerprint: str) -> None:
         super().__init__(function)
-        self._told = told
+        self._fingerprint = fingerprint
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file: Any = _DataFile(self._cache_path, self._impl.filename_base, stamp)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         # Numba would pickle what a function made in another refers to, and look at nothing that its file imports.
         # The last one tells it from what was kept before functions had a name of their own for the linker.
-        return sig, codegen.magic_tuple(), self._told, "linked by what it is made of"
+        return sig, codegen.magic_tuple(), self._fingerprint, "linked by what it is made of"
 
 
-def compiled(function: Callable[..., Any], options: dict[str, Any], told: str) -> Any:
+def compiled(function: Callable[..., Any], options: dict[str, Any], fingerprint: str) -> Any:
     """Numba's function, which is compiled when it is called; kept where there is a place for it.
 
-    `told` says what the compiled code is made of: kept is what was compiled of the same.
+    `fingerprint` says what the compiled code is made of: kept is what was compiled of the same.
     """
     cache = None
     with suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        cache = _Cache(function, told)
+        cache = _Cache(function, fingerprint)
     # The linker goes by names. Numba's have a number for each function of a process: two functions of one name that two
     # processes compiled may have the same, and then a third process that loads both would run one of them as both.
-    function.__qualname__ += f".{told[:32]}"
-    made = numba.njit(nogil=True, **options)(function)
+    function.__qualname__ += f".{fingerprint[:32]}"
+    dispatcher = numba.njit(nogil=True, **options)(function)
     if cache is not None:
-        made._cache = cache
-    return made
+        dispatcher._cache = cache
+    return dispatcher
 
 
 class _Waiting(event.Listener):
@@ -93,7 +93,7 @@ class _Waiting(event.Listener):
     def __init__(self) -> None:
         self._depth = 0
         self._start = self._seconds = 0.0
-        self._told = self._kept = False
+        self._notified = self._kept = False
 
     def on_start(self, found: Any) -> None:
         if self._depth == 0 and _is_ours(found):
@@ -110,8 +110,8 @@ class _Waiting(event.Listener):
         seconds = self._seconds + time.perf_counter() - self._start
         if self._depth == 0:
             self._seconds = seconds
-        if seconds > _LONG and not self._told:
-            self._told = True
+        if seconds > _LONG and not self._notified:
+            self._notified = True
             if not self._kept:
                 tell("compiling for the CPU, which takes some seconds in every process: see NUMBA_CACHE_DIR")
             elif _is_first():

@@ -60,35 +60,35 @@ def scan(path: Any, where: Any = None, *, storage_options: Mapping[str, Any] | N
     pl = polars_module()
     if where is not None and not isinstance(where, pl.Expr):
         raise TypeError(f"where must be an expression of Polars, not {type(where).__name__}")
-    tables = [FileFrame(one, storage_options) for one in _paths(path, storage_options)]
+    tables = [FileFrame(table, storage_options) for table in _paths(path, storage_options)]
     schema = tables[0].schema()
-    for one in tables[1:]:
-        if (found := one.schema()) != schema or list(found) != list(schema):
-            raise ValueError(f"{one.path}: its columns are {found}, those of {tables[0].path} are {schema}")
+    for table in tables[1:]:
+        if (other_schema := table.schema()) != schema or list(other_schema) != list(schema):
+            raise ValueError(f"{table.path}: its columns are {other_schema}, those of {tables[0].path} are {schema}")
     return source_class()(schema, tables, where).lazy()
 
 
 def _paths(path: Any, storage_options: Mapping[str, Any] | None) -> list[Any]:
     """Files of a path, a pattern, a URL, a file object or a list of them, in order."""
-    if is_url(path) and glob.has_magic(path) and isinstance(found := located(path, storage_options), Remote):
-        if not (matches := found.matches()):
+    if is_url(path) and glob.has_magic(path) and isinstance(files := located(path, storage_options), Remote):
+        if not (matches := files.matches()):
             raise FileNotFoundError(f"no file has a name like {path!r}")
-        return [one.name for one in matches]
+        return [match.name for match in matches]
     if is_url(path) or is_file_object(path):
         return [path]
     if isinstance(path, (str, os.PathLike)):
         name = os.fsdecode(located(path))
         if os.path.exists(name) or not glob.has_magic(name):
             return [name]
-        found = sorted(glob.glob(name, recursive=True))
-        if not found:
+        files = sorted(glob.glob(name, recursive=True))
+        if not files:
             raise FileNotFoundError(f"no file has a name like {name!r}")
-        return found
+        return files
     if not isinstance(path, Sequence) or isinstance(path, bytes):
         raise TypeError(f"expected a path, a pattern or a list of them, not {type(path).__name__}")
     if not path:
         raise ValueError("no files to scan")
-    return [name for one in path for name in _paths(one, storage_options)]
+    return [name for match in path for name in _paths(match, storage_options)]
 
 
 @cache

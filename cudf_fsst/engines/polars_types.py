@@ -37,35 +37,35 @@ def schema_of(table: EngineTable) -> dict[str, Any]:
         Two columns have the same name.
     """
     ordered = [name for name, content in zip(table.names, table.contents, strict=True) if is_ordered(content.type)]
-    there = dict(zip(ordered, table.select(ordered).on_host().contents, strict=True))
+    loaded = dict(zip(ordered, table.select(ordered).on_host().contents, strict=True))
     return schema(
-        table.names, [there.get(name, content) for name, content in zip(table.names, table.contents, strict=True)]
+        table.names, [loaded.get(name, content) for name, content in zip(table.names, table.contents, strict=True)]
     )
 
 
 def schema(names: Sequence[str], contents: Sequence[Any]) -> dict[str, Any]:
     """Polars' types by name: of columns in host memory, or of the Arrow types of columns that are not read yet."""
-    found: dict[str, Any] = {}
+    dtypes: dict[str, Any] = {}
     for name, content in zip(names, contents, strict=True):
-        if name in found:
+        if name in dtypes:
             raise ValueError(f"two columns are called {name!r}; Polars tells columns by their names")
         with naming(f"column {name!r}"):
             kind = content.type if isinstance(content, Content) else content
-            found[name] = _dtype(kind)
+            dtypes[name] = _dtype(kind)
             if is_ordered(kind):
-                found[name] = _enums(found[name], kind, content.node)
-    return found
+                dtypes[name] = _enums(dtypes[name], kind, content.node)
+    return dtypes
 
 
 def _dtype(kind: Any) -> Any:
-    pl, wanted = polars_module(), readable(kind)
-    for one in within(wanted):
-        if isinstance(one, pa.BaseExtensionType) or pa.types.is_interval(one):
+    pl, arrow_type = polars_module(), readable(kind)
+    for inner in within(arrow_type):
+        if isinstance(inner, pa.BaseExtensionType) or pa.types.is_interval(inner):
             raise TypeError(f"Polars has no type for {kind}")
     try:
-        found = pl.DataFrame(pa.table({"": arrow_columns.no_rows(wanted)})).dtypes[0]
-        pl.LazyFrame(schema={"": found}).collect()  # of decimals it reads more than it has
-        return found
+        dtype = pl.DataFrame(pa.table({"": arrow_columns.no_rows(arrow_type)})).dtypes[0]
+        pl.LazyFrame(schema={"": dtype}).collect()  # of decimals it reads more than it has
+        return dtype
     except pl.exceptions.PolarsError as error:
         raise TypeError(f"Polars has no type for {kind}: {error}") from None
 
@@ -90,14 +90,19 @@ def _enums(dtype: Any, kind: Any, node: Node) -> Any:
         return pl.List(inner) if isinstance(dtype, pl.List) else pl.Array(inner, dtype.size)
     if isinstance(dtype, pl.Struct) and pa.types.is_struct(kind):
         parts = zip(dtype.fields, kind, node.children, strict=True)
-        return pl.Struct([pl.Field(one.name, _enums(one.dtype, field.type, child)) for one, field, child in parts])
+        return pl.Struct(
+            [
+                pl.Field(field_dtype.name, _enums(field_dtype.dtype, field.type, child))
+                for field_dtype, field, child in parts
+            ]
+        )
     return dtype
 
 
 def _categories(kind: Any, node: Node) -> Any:
     """Categories of a column, a Series of Polars."""
     backend = HostBackend()
-    (found,) = backend.read([node.children[0]])
-    array = backend.interop.to_chunked(found, plain(kind.value_type))
+    (buffers,) = backend.read([node.children[0]])
+    array = backend.interop.to_chunked(buffers, plain(kind.value_type))
     array.validate(full=True)
     return polars_module().Series(array)

@@ -190,17 +190,17 @@ def without_null_values(array: Any) -> Any:
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array(map(without_null_values, array.chunks), kind)
     dictionary = without_null_values(array.dictionary)
-    there = dictionary.is_valid().to_numpy(zero_copy_only=False)
-    if there.all():
+    valid_values = dictionary.is_valid().to_numpy(zero_copy_only=False)
+    if valid_values.all():
         return array
     valid = array.indices.is_valid().to_numpy(zero_copy_only=False)
     codes = np.where(valid, _values(array.indices), 0)
-    null = ~(valid & there[codes])
-    numbers = np.where(null, 0, (np.cumsum(there) - 1)[codes]).astype(kind.index_type.to_pandas_dtype())
-    gaps = np.flatnonzero(~there)
-    runs = zip([0, *gaps + 1], [*gaps, len(there)], strict=True)
-    kept = pa.concat_arrays([dictionary.slice(first, end - first) for first, end in runs])  # filters take no views
-    return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=null), kept, ordered=kind.ordered, safe=False)
+    null = ~(valid & valid_values[codes])
+    numbers = np.where(null, 0, (np.cumsum(valid_values) - 1)[codes]).astype(kind.index_type.to_pandas_dtype())
+    gaps = np.flatnonzero(~valid_values)
+    runs = zip([0, *gaps + 1], [*gaps, len(valid_values)], strict=True)
+    dense = pa.concat_arrays([dictionary.slice(first, end - first) for first, end in runs])  # filters take no views
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, mask=null), dense, ordered=kind.ordered, safe=False)
 
 
 def _described(array: Any) -> ColumnBuffers:
@@ -384,11 +384,11 @@ def _with_view(array: Any, kind: Any) -> Any:
     """Values of the type `_inner` as views or runs: an array; a ChunkedArray for more rows than ends of runs count."""
     if _types.is_run_end_encoded(kind):
         most = (1 << kind.run_end_type.bit_width - 1) - 1
-        made = [
+        chunks = [
             pc.run_end_encode(array.slice(start, most), run_end_type=kind.run_end_type)
             for start in range(0, max(len(array), 1), most)
         ]
-        return made[0] if len(made) == 1 else pa.chunked_array(made, kind)
+        return chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind)
     if not (_types.is_list_view(kind) or _types.is_large_list_view(kind)):
         return array.cast(kind)
     offsets = _offsets(array)
@@ -400,8 +400,8 @@ def _strings(strings: HostStrings, kind: Any) -> Any:
     if strings.rows == 0:
         return pa.array([], kind)
     if _types.is_binary(kind) or _types.is_large_binary(kind):
-        made = to_arrow(strings, pa.large_string() if _types.is_large_binary(kind) else pa.string())
-        if isinstance(made, pa.ChunkedArray):
-            return pa.chunked_array([chunk.view(kind) for chunk in made.chunks], kind)
-        return made.view(kind)
+        array = to_arrow(strings, pa.large_string() if _types.is_large_binary(kind) else pa.string())
+        if isinstance(array, pa.ChunkedArray):
+            return pa.chunked_array([chunk.view(kind) for chunk in array.chunks], kind)
+        return array.view(kind)
     return to_arrow(strings, kind)

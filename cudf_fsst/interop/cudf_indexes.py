@@ -47,16 +47,16 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
     return index
 
 
-def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
+def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
     """An index with levels of other dtypes; None: of the one they have."""
     import cudf
 
-    made = [
-        column if dtype is None else column.astype(dtype) for column, dtype in zip(index._columns, wanted, strict=True)
+    levels = [
+        column if dtype is None else column.astype(dtype) for column, dtype in zip(index._columns, dtypes, strict=True)
     ]
-    if len(made) == 1:
-        return cudf.Index._from_column(made[0], name=index.name)
-    names, index = list(index.names), cudf.MultiIndex._from_data(dict(enumerate(made)))
+    if len(levels) == 1:
+        return cudf.Index._from_column(levels[0], name=index.name)
+    names, index = list(index.names), cudf.MultiIndex._from_data(dict(enumerate(levels)))
     return with_names(index, names)
 
 
@@ -137,8 +137,10 @@ def index_of_codes(codes: Sequence[Any], values: Sequence[Any], dtypes: Sequence
     import cudf
 
     levels = [
-        some._column.take(column_of(own.astype(np.int32), np.dtype(np.int32)), nullify=True).astype(dtype)
-        for own, some, dtype in zip(codes, values, dtypes, strict=True)
+        level_values._column.take(column_of(level_codes.astype(np.int32), np.dtype(np.int32)), nullify=True).astype(
+            dtype
+        )
+        for level_codes, level_values, dtype in zip(codes, values, dtypes, strict=True)
     ]
     if len(levels) == 1:
         return cudf.Index._from_column(levels[0], name=names[0])
@@ -160,7 +162,7 @@ def describe_index(index: Any) -> tuple[dict[str, Any], list[Any]]:
         index.names = [f"level {i}" for i in range(index.nlevels)]
         levels = [index.get_level_values(name) for name in index.names]
     columns = [level._column for level in levels]
-    dtypes = [dtype_notes(one.dtype) for one in columns]
+    dtypes = [dtype_notes(column.dtype) for column in columns]
     freqs = [None if multi else frequency_name(getattr(level, "freq", None)) for level in levels]
     return {"names": names, "multi": multi, "dtypes": dtypes, "freqs": freqs}, columns
 
@@ -178,13 +180,13 @@ def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any
         for (buffers, kind, _), stored in zip(levels, notes["dtypes"], strict=True)
     ]
     if not notes["multi"]:
-        made = cudf.Index(series[0], name=names[0])
+        index = cudf.Index(series[0], name=names[0])
         freq = pd.tseries.frequencies.to_offset(notes["freqs"][0])
-        if freq is not None and isinstance(made, cudf.DatetimeIndex):
+        if freq is not None and isinstance(index, cudf.DatetimeIndex):
             with suppress(ValueError):  # of one that cuDF does not have, as business days
                 # Its constructor would look at all labels, and refuse months of several lengths.
-                made = cudf.DatetimeIndex._from_column(made._column, name=names[0], freq=freq)
-        return made
-    made = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
-    made.names = names
-    return made
+                index = cudf.DatetimeIndex._from_column(index._column, name=names[0], freq=freq)
+        return index
+    index = cudf.MultiIndex.from_frame(cudf.DataFrame(dict(enumerate(series))))
+    index.names = names
+    return index

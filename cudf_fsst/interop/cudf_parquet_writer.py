@@ -68,8 +68,8 @@ class ParquetWriter:
         """Write rows of all columns."""
         import pylibcudf as plc
 
-        made = [_column(some, field.type) for some, field in zip(columns, self._fields, strict=True)]
-        table = plc.Table(made)
+        plc_columns = [_column(buffers, field.type) for buffers, field in zip(columns, self._fields, strict=True)]
+        table = plc.Table(plc_columns)
         if self._writer is None:
             self._writer = self._begin(table)
         self._writer.write(table)
@@ -78,11 +78,11 @@ class ParquetWriter:
         import pylibcudf as plc
 
         metadata = plc.io.types.TableInputMetadata(table)
-        for field, one in zip(self._fields, metadata.column_metadata, strict=True):
-            one.set_name(field.name)
-            one.set_nullability(True)
+        for field, column_metadata in zip(self._fields, metadata.column_metadata, strict=True):
+            column_metadata.set_name(field.name)
+            column_metadata.set_nullability(True)
             if _is_decimal(field.type):
-                one.set_decimal_precision(field.type.precision)
+                column_metadata.set_decimal_precision(field.type.precision)
         # pyarrow's own note of types that Parquet does not have, and those that are noted beside it.
         notes = {key.decode(): value.decode() for key, value in (self._fields.metadata or {}).items()}
         notes["ARROW:schema"] = base64.b64encode(self._fields.serialize().to_pybytes()).decode()
@@ -114,7 +114,7 @@ def _is_decimal(kind: pa.DataType) -> bool:
     return bool(_types.is_decimal(kind)) and not _types.is_decimal256(kind)
 
 
-def _column(some: ColumnBuffers, kind: pa.DataType) -> Any:
+def _column(buffers: ColumnBuffers, kind: pa.DataType) -> Any:
     """A column of libcudf's, of a type that Parquet has.
 
     Of seconds milliseconds, as pyarrow writes them, and decimals as narrow as their precision allows, so that cuDF
@@ -122,11 +122,11 @@ def _column(some: ColumnBuffers, kind: pa.DataType) -> Any:
     """
     import pylibcudf as plc
 
-    made = plain_column(some, kind)
+    column = plain_column(buffers, kind)
     if _types.is_timestamp(kind) and kind.unit == "s":
-        return plc.unary.cast(made, plc.DataType(plc.TypeId.TIMESTAMP_MILLISECONDS))
+        return plc.unary.cast(column, plc.DataType(plc.TypeId.TIMESTAMP_MILLISECONDS))
     if _is_decimal(kind):
         bits = 32 if kind.precision <= 9 else 64 if kind.precision <= 18 else 128
-        wanted = plc.DataType(getattr(plc.TypeId, f"DECIMAL{bits}"), -kind.scale)
-        return made if made.type() == wanted else plc.unary.cast(made, wanted)
-    return made
+        decimal_type = plc.DataType(getattr(plc.TypeId, f"DECIMAL{bits}"), -kind.scale)
+        return column if column.type() == decimal_type else plc.unary.cast(column, decimal_type)
+    return column

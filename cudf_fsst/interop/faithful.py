@@ -34,18 +34,18 @@ def extras(data: Any) -> dict[str, Any]:
     }
 
 
-def restore(data: Any, found: dict[str, Any]) -> Any:
+def restore(data: Any, notes: dict[str, Any]) -> Any:
     """The decompressed object with what `extras` found; the labels are its own, ``attrs`` is shared."""
-    index = data.index.set_names(found["index_names"])
-    if found["freq"] != getattr(index, "freq", None):
-        index.freq = found["freq"]
+    index = data.index.set_names(notes["index_names"])
+    if notes["freq"] != getattr(index, "freq", None):
+        index.freq = notes["freq"]
     data.index = index
     if isinstance(data, pd.DataFrame):
-        data.columns = found["labels"].view()
+        data.columns = notes["labels"].view()
     else:
-        data.name = found["labels"]
-    data.attrs = found["attrs"]
-    if not found["duplicates"]:
+        data.name = notes["labels"]
+    data.attrs = notes["attrs"]
+    if not notes["duplicates"]:
         data.flags.allows_duplicate_labels = False
     return data
 

@@ -34,17 +34,17 @@ def in_version_1(index: Any) -> bool:
 def check_exact(index: Any, notes: dict[str, Any], columns: Callable[[], Sequence[Any]]) -> None:
     """Raise TypeError where an index would not come back: what Arrow makes of it depends on versions of libraries."""
     try:
-        found = assemble_index(notes, columns())
-        wanted = one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
-        equal = found.equals(wanted)
+        rebuilt = assemble_index(notes, columns())
+        expected = one_missing(index) if index.dtype == np.dtype(object) and index.nlevels == 1 else index
+        equal = rebuilt.equals(expected)
     except MemoryError:
         raise
     except Exception as error:  # whatever the libraries raise on an index they cannot hold
         raise TypeError(f"{in_words(index)} cannot be stored: {reason(error, index)}; reset_index first") from error
     if (
         not equal
-        or list(map(dtype_of_level, levels_of(found))) != list(map(dtype_of_level, levels_of(index)))
-        or not all(map(same_objects, objects_of(found), objects_of(index)))
+        or list(map(dtype_of_level, levels_of(rebuilt))) != list(map(dtype_of_level, levels_of(index)))
+        or not all(map(same_objects, objects_of(rebuilt), objects_of(index)))
     ):
         raise TypeError(f"{in_words(index)} cannot be stored exactly; reset_index first")
 
@@ -143,10 +143,10 @@ def frequency_name(freq: Any) -> str | None:
         return None
     name = str(freq.freqstr)
     try:
-        told = pd.tseries.frequencies.to_offset(name) == freq
+        comes_back = pd.tseries.frequencies.to_offset(name) == freq
     except ValueError:  # "<DateOffset: months=1>", say
-        told = False
-    return name if told else None
+        comes_back = False
+    return name if comes_back else None
 
 
 def assemble_index(stored: dict[str, Any], columns: Sequence[Any]) -> Any:

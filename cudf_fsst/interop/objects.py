@@ -30,18 +30,18 @@ def objects_of(index: Any) -> Iterator[Any]:
             yield level.categories
 
 
-def same_objects(found: Any, wanted: Any) -> bool:
+def same_objects(values: Any, expected: Any) -> bool:
     """Whether objects, missing ones aside, came back from Arrow the same; 1 equals 1.0, but has another type."""
-    return not changed_objects(found, wanted)
+    return not changed_objects(values, expected)
 
 
-def changed_objects(found: Any, wanted: Any) -> list[Any]:
+def changed_objects(values: Any, expected: Any) -> list[Any]:
     """The first of the objects, missing ones aside, that did not come back from Arrow the same; [] if all did."""
-    found, wanted = one_missing(found), one_missing(wanted)
-    types = list(map(type, wanted))
-    if list(map(type, found)) == types and not _COMPARED.intersection(types):
+    values, expected = one_missing(values), one_missing(expected)
+    types = list(map(type, expected))
+    if list(map(type, values)) == types and not _COMPARED.intersection(types):
         return []
-    return [other for label, other in zip(found, wanted, strict=True) if not same_value(label, other)][:1]
+    return [other for label, other in zip(values, expected, strict=True) if not same_value(label, other)][:1]
 
 
 def reason(error: Exception, index: Any) -> str:

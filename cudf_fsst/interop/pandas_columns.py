@@ -42,14 +42,14 @@ def encode_column(series: Any) -> tuple[Any, dict[str, Any] | None]:
     stored = encode_dtype(dtype)
     array = _without_views(array)
     array = column = plain_categories(pa.chunked_array([array]) if isinstance(array, pa.Array) else array)
-    found = decode_column(column[:0] if plain else column, stored)
-    if str(found.dtype) != str(dtype) or found.dtype != dtype:
-        raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {found.dtype}")
+    decoded = decode_column(column[:0] if plain else column, stored)
+    if str(decoded.dtype) != str(dtype) or decoded.dtype != dtype:
+        raise TypeError(f"dtype {dtype} cannot be compressed: it would come back as {decoded.dtype}")
     changed: list[Any] = []
     if not plain:
-        changed, values = changed_objects(pd.Index(found, dtype=object), pd.Index(series, dtype=object)), series
+        changed, values = changed_objects(pd.Index(decoded, dtype=object), pd.Index(series, dtype=object)), series
     elif isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == np.dtype(object):
-        changed, values = changed_objects(found.cat.categories, dtype.categories), dtype.categories
+        changed, values = changed_objects(decoded.cat.categories, dtype.categories), dtype.categories
     if changed:
         what = f"dtype {dtype} holding {pd.api.types.infer_dtype(values, skipna=True)} values cannot be compressed"
         raise TypeError(f"{what}: as {array.type} they would change; the first is {changed[0]!r:.100}")
@@ -76,11 +76,11 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
 
 def _without_views(array: Any) -> Any:
     """Views of strings as the strings that columns of them are stored as; those inside others stay."""
-    wanted = VIEWS.get(str(array.type))
-    if wanted is None:
+    view_type = VIEWS.get(str(array.type))
+    if view_type is None:
         return array
     check(array)
-    return cast_views(array, wanted)
+    return cast_views(array, view_type)
 
 
 def _of_one_exact_type(series: Any, kind: Any) -> bool:
@@ -143,9 +143,9 @@ def try_dtype(kind: Any, stored: dict[str, Any] | None) -> None:
         raise ValueError("each row would be a copy of its category")
     if (stored is None or stored["kind"] != "arrow") and any(map(is_view, within(kind))):
         raise ValueError("only ArrowDtype has views")
-    found = decode_column(pa.chunked_array([one_row(kind)]), stored)
-    if stored is not None and stored["kind"] == "masked" and str(found.dtype) != stored["type"]:
-        raise ValueError(f"it would be {found.dtype}")
+    decoded = decode_column(pa.chunked_array([one_row(kind)]), stored)
+    if stored is not None and stored["kind"] == "masked" and str(decoded.dtype) != stored["type"]:
+        raise ValueError(f"it would be {decoded.dtype}")
 
 
 def check_values(kind: Any, stored: dict[str, Any] | None, survey: Callable[[Callable[[Any], None]], Any]) -> None:

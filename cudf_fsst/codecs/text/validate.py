@@ -156,16 +156,16 @@ def check(segment: Segment, *, codes: bool = True) -> None:
 
     view = segment.section
     tile_lengths = view("tile_lengths")
-    found = _check_tiles(tile_lengths, view("block_starts"), layout.chars, layout.tile_size, segment.codes_nbytes)
-    if found == _FINE:
+    mistake = _check_tiles(tile_lengths, view("block_starts"), layout.chars, layout.tile_size, segment.codes_nbytes)
+    if mistake == _FINE:
         _check_validity(segment)
         names = ("row_starts", "row_minima", "row_words", "row_bits", "validity")
         arguments = *(view(name) for name in names), layout.rows, layout.chars
         blocks = cut(0, view("row_minima").size, _BLOCKS)
-        every = map_items(lambda some: _check_rows(*arguments, *some), blocks or [(0, 0)])
-        found = next((one for one in every if one != _FINE), _FINE)
-    if found != _FINE:
-        _wrong("meta", _REASONS[found[0]].format(found[1]))
+        mistakes = map_items(lambda row_range: _check_rows(*arguments, *row_range), blocks or [(0, 0)])
+        mistake = next((result for result in mistakes if result != _FINE), _FINE)
+    if mistake != _FINE:
+        _wrong("meta", _REASONS[mistake[0]].format(mistake[1]))
     if not codes:
         return
     try:
