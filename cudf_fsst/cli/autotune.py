@@ -93,7 +93,7 @@ def candidates(direction: str, tile_size: int, shared_per_block: int) -> list[Ch
     """Choices to try besides the defaults."""
     if direction == "decompress":
         shares = (0.5, 0.625, 0.75, 0.875, 1.0, 1.0625, 1.25, 1.5)
-        found = [
+        all_choices = [
             replace(DEFAULT, decode_warps=warps, decode_capacity=share)
             for warps in (None, *range(1, 9))
             for share in (*shares, DEFAULT.decode_capacity)
@@ -101,14 +101,14 @@ def candidates(direction: str, tile_size: int, shared_per_block: int) -> list[Ch
     else:
         from ..codecs.fsst.launch import encode_shape
 
-        most = encode_shape(tile_size, shared_per_block).threads // 32
-        fewer = sorted({max(1, most * eighths // 8) for eighths in (2, 3, 4, 6, 7)} - {most})
-        found = [
+        warps_at_most = encode_shape(tile_size, shared_per_block).threads // 32
+        fewer = sorted({max(1, warps_at_most * eighths // 8) for eighths in (2, 3, 4, 6, 7)} - {warps_at_most})
+        all_choices = [
             replace(DEFAULT, encode_warps=warps, encode_blocks=blocks)
             for warps in (None, *fewer)
             for blocks in (0.5, 0.75, 1.0, 2.0, 3.0, 4.0)
         ]
-    return [one for one in found if one != DEFAULT]
+    return [choices for choices in all_choices if choices != DEFAULT]
 
 
 def _candidates_here(direction: str, tile_size: int) -> list[Choices]:
@@ -160,7 +160,7 @@ def tune(series: Any, tile_size: int, *, step: Callable[[], None] = lambda: None
 
 
 def _search(
-    direction: str, call: Callable[[], Any], others: Sequence[Choices], step: Callable[[], None]
+    direction: str, call: Callable[[], Any], candidate_choices: Sequence[Choices], step: Callable[[], None]
 ) -> tuple[Choices, float, float]:
     """The best choices, and milliseconds of the default and of them."""
     from ..codecs.fsst.cuda_kernels import trying
@@ -173,10 +173,10 @@ def _search(
             return median_span(call, prefix, repeat)
 
     times = []
-    for choices in others:
+    for choices in candidate_choices:
         times.append((measure(choices, _REPEAT), choices))
         step()
-    times.sort(key=lambda one: one[0])
+    times.sort(key=lambda timed: timed[0])
     final = [DEFAULT, *(choices for _, choices in times[:_FINALISTS])]
     rounds = [[measure(choices, 1) for choices in final] for _ in range(_ROUNDS)]
     medians = [median(column) for column in zip(*rounds, strict=True)]
@@ -193,20 +193,24 @@ def _check(series: Any, column: Any, compress: Callable[[], Any], chosen: Choice
     with trying(chosen):
         again = compress()
         same = again.decompress().equals(series)
-    for one, other in zip(again.to_host().segments, expected.segments, strict=True):
-        same = same and np.array_equal(one.codes, other.codes) and np.array_equal(one.meta, other.meta)
+    for segment, expected_segment in zip(again.to_host().segments, expected.segments, strict=True):
+        same = (
+            same
+            and np.array_equal(segment.codes, expected_segment.codes)
+            and np.array_equal(segment.meta, expected_segment.meta)
+        )
     if not same:
         raise RuntimeError(f"{chosen} changed what is stored or read")
 
 
-def describe(one: Tuned) -> str:
+def describe(tuned: Tuned) -> str:
     """What was found, in words."""
-    chosen = one.choices
+    chosen = tuned.choices
     if chosen == DEFAULT:
         return "the default"
-    warps = chosen.encode_warps if one.direction == "compress" else chosen.decode_warps
+    warps = chosen.encode_warps if tuned.direction == "compress" else chosen.decode_warps
     block = f"{warps or 'as many'} warps a block"
-    if one.direction == "compress":
+    if tuned.direction == "compress":
         return f"{block}, {chosen.encode_blocks:g} blocks a multiprocessor"
     return f"{block}, codes x {chosen.decode_capacity:.3g}"
 
@@ -215,11 +219,11 @@ def store(gpu: str, tuned: Sequence[Tuned]) -> Path:
     """Write the machine's entry for a GPU; what it has measured for other tile sizes stays."""
     choices = load(gpu)
     notes: dict[str, Any] = {"date": datetime.date.today().isoformat()}
-    for tile_size in sorted({one.tile_size for one in tuned}):
-        by_direction = {one.direction: one for one in tuned if one.tile_size == tile_size}
+    for tile_size in sorted({result.tile_size for result in tuned}):
+        by_direction = {result.direction: result for result in tuned if result.tile_size == tile_size}
         encode, decode = by_direction["compress"].choices, by_direction["decompress"].choices
         choices[tile_size] = replace(encode, decode_warps=decode.decode_warps, decode_capacity=decode.decode_capacity)
-        for direction, one in by_direction.items():
-            rates = {"default": round(one.default_gbps, 1), "best": round(one.best_gbps, 1)}
+        for direction, result in by_direction.items():
+            rates = {"default": round(result.default_gbps, 1), "best": round(result.best_gbps, 1)}
             notes[f"{direction}, {tile_size}-byte tiles, GB/s"] = rates
     return save(gpu, choices, notes)

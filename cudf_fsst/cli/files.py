@@ -74,8 +74,8 @@ def kind_of(path: Path) -> str:
     if suffix is None and path.suffix:
         texts = [name for name, kind in KINDS.items() if kind == "csv"]
         others = [name for name, kind in KINDS.items() if kind != "csv"]
-        taken = f"{', '.join(others)}, {', '.join(texts)}, or {' or '.join(texts)} with {', '.join(_PACKED)} after it"
-        raise ValueError(f"{path}: suffix {path.suffix!r} must be one of {taken}")
+        known = f"{', '.join(others)}, {', '.join(texts)}, or {' or '.join(texts)} with {', '.join(_PACKED)} after it"
+        raise ValueError(f"{path}: suffix {path.suffix!r} must be one of {known}")
     return KINDS["." + suffix.split(".")[1]] if suffix else "parquet"
 
 
@@ -91,31 +91,31 @@ def as_parquet(files: Sequence[Path], folder: Path, options: CsvOptions, say: Ca
         A file cannot be read, or it has other columns or types than others; it is named, and the column.
     """
     kinds = [kind_of(path) for path in files]
-    made = [
+    parquet_files = [
         path if kind == "parquet" else folder / f"{number}-{path.name}.parquet"
         for number, (path, kind) in enumerate(zip(files, kinds, strict=True))
     ]
-    for path, kind, parquet in zip(files, kinds, made, strict=True):
+    for path, kind, parquet in zip(files, kinds, parquet_files, strict=True):
         if kind == "arrow":
             with _naming(path), _batches(path) as reader:
                 _keep(reader, reader.schema, parquet)
         elif kind == "csv":
             _csv_as_parquet(path, parquet, options, {})
-    schemas = [_schema(path, parquet) for path, parquet in zip(files, made, strict=True)]
+    schemas = [_schema(path, parquet) for path, parquet in zip(files, parquet_files, strict=True)]
     _check_text(options.text, [schema for schema, kind in zip(schemas, kinds, strict=True) if kind == "csv"])
     for path, schema in zip(files[1:], schemas[1:], strict=True):
         _check_names(path, schema, files[0], schemas[0])
-    wanted = _wanted_types(files, schemas, kinds, say) if "csv" in kinds else {}
+    types = _wanted_types(files, schemas, kinds, say) if "csv" in kinds else {}
     for number, (path, kind) in enumerate(zip(files, kinds, strict=True)):
         others = {
-            name: type for name, type in wanted.items() if kind == "csv" and schemas[number].field(name).type != type
+            name: type for name, type in types.items() if kind == "csv" and schemas[number].field(name).type != type
         }
         if others:
-            _again(path, made[number], options, others, schemas[number])
-            schemas[number] = _schema(path, made[number])
+            _again(path, parquet_files[number], options, others, schemas[number])
+            schemas[number] = _schema(path, parquet_files[number])
     for path, schema in zip(files[1:], schemas[1:], strict=True):
         _check_types(path, schema, files[0], schemas[0])
-    return made
+    return parquet_files
 
 
 def _schema(path: Path, parquet: Path) -> Any:
@@ -131,22 +131,22 @@ def _check_text(names: Sequence[str], schemas: Sequence[Any]) -> None:
             raise ValueError(f"no CSV file has a column {name!r}, which is to be text")
 
 
-def _check_names(path: Path, schema: Any, other: Path, wanted: Any) -> None:
-    for some, one, others, another in ((schema, path, wanted, other), (wanted, other, schema, path)):
-        for name in some.names:
-            if name not in others.names:
-                raise ValueError(f"{one} has a column {name!r}, which {another} has not")
+def _check_names(path: Path, schema: Any, other: Path, other_schema: Any) -> None:
+    for has, has_path, lacks, lacks_path in ((schema, path, other_schema, other), (other_schema, other, schema, path)):
+        for name in has.names:
+            if name not in lacks.names:
+                raise ValueError(f"{has_path} has a column {name!r}, which {lacks_path} has not")
 
 
-def _check_types(path: Path, schema: Any, other: Path, wanted: Any) -> None:
+def _check_types(path: Path, schema: Any, other: Path, other_schema: Any) -> None:
     """Columns of two files are both text or both not, both days or both not: others would be cut off."""
-    for name in wanted.names:
-        if schema.names.count(name) == wanted.names.count(name) == 1:
-            found, expected = schema.field(name).type, wanted.field(name).type
-            if pa.null() not in (found, expected) and (
-                _is_text(found) != _is_text(expected) or pa.types.is_date(found) != pa.types.is_date(expected)
+    for name in other_schema.names:
+        if schema.names.count(name) == other_schema.names.count(name) == 1:
+            kind, expected = schema.field(name).type, other_schema.field(name).type
+            if pa.null() not in (kind, expected) and (
+                _is_text(kind) != _is_text(expected) or pa.types.is_date(kind) != pa.types.is_date(expected)
             ):
-                raise ValueError(f"{path}: column {name!r} is of type {found}, and {expected} in {other}")
+                raise ValueError(f"{path}: column {name!r} is of type {kind}, and {expected} in {other}")
 
 
 def _is_text(kind: Any) -> bool:

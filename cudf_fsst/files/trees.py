@@ -181,9 +181,11 @@ class TreeReader:
         if stored["validity"] is not None:
             validity = self._values(stored["validity"], -(-rows // 8), 1, where)
         if validity and self._file is None:
-            found = cpu.survey(validity, lambda bits: (int(np.bitwise_count(bits).sum(dtype=np.int64)), int(bits[-1])))
-            past = found[-1][1] >> rows % 8 if rows % 8 else 0
-            if past or sum(ones for ones, _ in found) != rows - nulls:
+            surveyed = cpu.survey(
+                validity, lambda bits: (int(np.bitwise_count(bits).sum(dtype=np.int64)), int(bits[-1]))
+            )
+            past = surveyed[-1][1] >> rows % 8 if rows % 8 else 0
+            if past or sum(ones for ones, _ in surveyed) != rows - nulls:
                 raise ValueError(f"{where}: its validity does not have {nulls} nulls in {rows} rows")
         elif nulls and not (validity or is_strings(kind) or _types.is_null(kind)):
             raise ValueError(f"{where}: {nulls} nulls without a validity")
@@ -295,26 +297,26 @@ def _with_nulls_of_values(node: Node) -> Node:
     nulls = 0
     for start in range(0, node.rows, _WINDOW_ROWS):
         stop = min(start + _WINDOW_ROWS, node.rows)
-        there = np.ones(stop - start, np.bool_)
+        valid = np.ones(stop - start, np.bool_)
         if node.validity:
             bits = cpu.read(node.validity, 1, start // 8, -(-stop // 8), edges=node.validity_edges)
-            there = np.unpackbits(bits, count=stop - start, bitorder="little").view(np.bool_)
+            valid = np.unpackbits(bits, count=stop - start, bitorder="little").view(np.bool_)
         numbers, places = np.unique(cpu.read(codes, codes[0].itemsize, start, stop), return_inverse=True)
-        there &= _are_there(child, numbers.astype(np.int64))[places]
-        nulls += there.size - int(there.sum())
-        validity += cpu.compress(np.packbits(there, bitorder="little"))
+        valid &= _validity_of(child, numbers.astype(np.int64))[places]
+        nulls += valid.size - int(valid.sum())
+        validity += cpu.compress(np.packbits(valid, bitorder="little"))
     return replace(node, null_count=nulls, validity=tuple(validity))
 
 
-def _are_there(node: Node, rows: Any) -> Any:
+def _validity_of(node: Node, rows: Any) -> Any:
     """For each of some rows, in ascending order, whether it is not null; an array of booleans."""
     if node.null_count in (0, node.rows):
         return np.full(rows.size, not node.null_count)
     if node.coded:
         cuts = np.searchsorted(rows, node.run_edges)
         parts = zip(node.runs, node.run_edges, cuts, cuts[1:], strict=False)
-        found = [(run if isinstance(run, Node) else run.indices, first, a, b) for run, first, a, b in parts]
-        return np.concatenate([_are_there(one, rows[a:b] - first) for one, first, a, b in found])
+        runs = [(run if isinstance(run, Node) else run.indices, first, a, b) for run, first, a, b in parts]
+        return np.concatenate([_validity_of(part, rows[a:b] - first) for part, first, a, b in runs])
     if node.segments:
         bits, _ = text.validity(node.segments)
         assert bits is not None
@@ -351,9 +353,9 @@ def _check_references(node: Node, where: str) -> None:
         return
     rows = node.children[0].rows
     if has_offsets(node.type):
-        found = cpu.survey(node.values[0], _ascent)
-        edges = [edge for first, last, _ in found for edge in (first, last)]
-        ascending = edges == sorted(edges) and all(ascends for _, _, ascends in found)
+        ranges = cpu.survey(node.values[0], _ascent)
+        edges = [edge for first, last, _ in ranges for edge in (first, last)]
+        ascending = edges == sorted(edges) and all(ascends for _, _, ascends in ranges)
         if not ascending or edges[0] != 0 or edges[-1] != rows:
             raise ValueError(f"{where}: its offsets do not ascend from 0 to {rows}")
         return

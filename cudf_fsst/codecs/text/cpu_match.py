@@ -135,18 +135,18 @@ class _Automata:
         self.searches, self.table, self.uses = searches, table, 0
         self._side: HostTextCodec = of_text(table.codec).host()
         self._lock = threading.Lock()
-        self._made: list[npt.NDArray[np.uint64]] = []
+        self._lifted: list[npt.NDArray[np.uint64]] = []
 
     def take(self) -> list[npt.NDArray[np.uint64]]:
         """Take them, made on the first call and forgotten with the last one."""
         with self._lock:
-            if len(self._made) < len(self.searches):
-                self._made = [self._make(machine) for machine, _ in self.searches]
-            made = self._made
+            if len(self._lifted) < len(self.searches):
+                self._lifted = [self._make(machine) for machine, _ in self.searches]
+            lifted = self._lifted
             self.uses -= 1
             if self.uses == 0:
-                self._made = []
-            return made
+                self._lifted = []
+            return lifted
 
     @property
     def match_rows(self) -> Any:
@@ -216,18 +216,18 @@ def _match_blocks(
     """Answer a question for the rows of row blocks `first` to ``last - 1``; `seen`: whether a search found anything."""
     segment = reader.segment
     tile_size = segment.layout.tile_size
-    made = automata.take()
-    decoded = Decoded(reader, first, last) if automata.decodes and made else None
+    lifted = automata.take()
+    decoded = Decoded(reader, first, last) if automata.decodes and lifted else None
     searches = np.array(
         [
             (address(entries), machine.states, max(machine.longest - 1, 0), count)
-            for entries, (machine, count) in zip(made, automata.searches, strict=True)
+            for entries, (machine, count) in zip(lifted, automata.searches, strict=True)
         ],
         np.int64,
     ).reshape(-1, 4)
     planes = sum(count for _, count in automata.searches)
     tiles = min(max(_WINDOW_CHARS, _WINDOW_BITS // max(1, planes)) // tile_size, segment.layout.tiles)
-    kept = np.zeros(searching.KEPT + 2 * len(made), np.int64)
+    window = np.zeros(searching.KEPT + 2 * len(lifted), np.int64)
     reason, where = automata.match_rows(
         reader.tiles if decoded is None else decoded.tiles,
         reader.rows,
@@ -240,7 +240,7 @@ def _match_blocks(
         np.empty(tiles + 1, np.int64),
         np.empty((searching.LANES, max(searching.BATCH, tile_size) + 2), np.uint64),
         np.empty(planes * (tiles * tile_size // 8 + 8), np.uint8),
-        kept,
+        window,
         address(answers),
     )
     if reason == kernels.BAD_TILE:
@@ -249,7 +249,7 @@ def _match_blocks(
         reader.damaged_rows(where)
     if reason == kernels.TOO_LARGE:
         raise OverflowError(f"the answer for row {where} of a segment is larger than int32")
-    if kept[searching.KEPT + 1 :: 2].any():
+    if window[searching.KEPT + 1 :: 2].any():
         seen[0] = True
     if segment.null_count:
         bits = segment.section("validity")[first * ROW_BLOCK // 8 :]
