@@ -1,7 +1,7 @@
 // Values: which rows are one of some values, without a search or behind one: by their lengths first, then by their bytes.
 //
 // Work unit: a warp looks at one row block after another, a lane at eight neighbouring rows. Rows that are as long as a value are candidates, and,
-// behind a search for the values' ends, only those at whose last byte a match ends. Candidates wait in shared memory until there are 32, so
+// behind a search for the values' ends or beginnings, only those where a match ends behind these. Candidates wait in shared memory until there are 32, so
 // that every lane decodes one, by its codec's Row: it steps over the codes before the row, hashes the row's first eight bytes, and if a
 // value may begin so, all of them, looks the hash up among those of the values, and compares.
 //
@@ -20,6 +20,7 @@ struct Values {
   u64 count;
   u64 lengths[VALUES_LONGEST / 64 + 1];  // bit n: a value has n bytes
   u64 beginnings[64];                    // a bit for the hash of each value's length and first eight bytes
+  u64 beginning;                         // behind a search for beginnings: their bytes, but of shorter values; else 0
 
   __device__ __forceinline__ bool may_begin(u64 hash) const { return beginnings[hash >> 58] >> (hash >> 52 & 63) & 1; }
   __device__ __forceinline__ const u64* words() const { return reinterpret_cast<const u64*>(this); }
@@ -178,7 +179,7 @@ __device__ __forceinline__ void find_values(const SegmentView* __restrict__ segm
         candidates &= candidates - 1;
         there = start <= s.chars && length <= s.chars - start;
         if (searched && there && length > 0) {
-          const u64 bit = start + length - 1;
+          const u64 bit = start + (values.beginning == 0 ? length : min(length, values.beginning)) - 1;
           const u32* plane = reinterpret_cast<const u32*>(planes) + views[k].first_word;
           there = __ldg(plane + bit / 32) >> (bit % 32) & 1;
         }

@@ -46,21 +46,32 @@ def test_automaton_finds_every_match(patterns: list[bytes], marks: bool, text: l
     assert machine.states == 1 + len({pattern[: i + 1] for pattern in patterns for i in range(len(pattern))})
 
 
-@given(st.lists(pieces, max_size=6, unique=True), pieces, st.lists(pieces, max_size=20))
-def test_what_values_end_with_alike_has_few_states(begins: list[bytes], end: bytes, text: list[bytes]) -> None:
-    """The ends that are searched are found, and nothing else is; a state each byte of the end that all have."""
-    values = [begin + begin + 20 * b"-" + begin + end for begin in begins]
+@given(st.lists(pieces, max_size=6), pieces, pieces, st.lists(pieces, max_size=20))
+def test_what_is_searched_of_values(inner: list[bytes], begin: bytes, end: bytes, text: list[bytes]) -> None:
+    """Their ends or their beginnings are found, and nothing else is, whatever they have in common there."""
+    values = [begin + middle + bytes(20 + i) + middle + end for i, middle in enumerate(inner)]
     plan = search.plan(IsIn(tuple(values)))
     assert plan is not None
     for machine in plan.searches:
         joined = b"".join([*text, *values, *text])
-        shown = [value[-machine.longest :] for value in values]
+        shown = [value[: machine.longest] if plan.beginning else value[-machine.longest :] for value in values]
         assert planes_of(machine, joined)[0] == set().union(*(ends_of(some, joined) for some in shown))
-        assert all(len(some) > len(end) for some in shown) or len(end) > 2
+        assert plan.beginning in (0, machine.longest)
+
+
+def test_beginnings_are_searched_where_they_tell_more() -> None:
+    values = tuple(b"%c name" % (65 + i) + bytes(40 + i) + b"@provider.example" for i in range(10))
+    plan = search.plan(IsIn(values))
+    assert plan is not None
+    assert plan.beginning == 3
+    assert plan.searches[0].states == 31
+    long = search.plan(IsIn(tuple(value * 40 for value in values)))  # which rows are not compared with on a GPU
+    assert long is not None
+    assert long.beginning == 0
 
 
 def test_ends_of_addresses() -> None:
-    values = tuple(b"name%d@provider.example" % (i * i * 77 + i) for i in range(10))
+    values = tuple(b"name" + bytes(10 + i) + b"%02d@provider.example" % (10 + i) for i in range(10))
     plan = search.plan(IsIn(values))
     assert plan is not None
     [machine] = plan.searches

@@ -45,9 +45,9 @@ _KEPT_NBYTES = 1 << 17
 #: Words that a block of a kernel that makes automata sets to zero, four at a time.
 _ZERO_STOPS = 1024
 #: Rows are told by their lengths alone where values have one of 2 ** so many lengths that the bits could say; where
-#: a search alone answers, fewer. TPC-H SF 10 on an H200: l_comment (6 bits) ``== value`` 0.38 ms by lengths and 0.57 by
+#: a search alone answers, or values have more than so many lengths, fewer. TPC-H SF 10 on an H200: l_comment (6 bits) ``== value`` 0.38 ms by lengths and 0.57 by
 #: a search, ten values 1.64 and 1.15; o_orderpriority (4 bits) ``== value`` 0.34 and 0.11.
-_WIDTH_BITS, _EXACT_BITS = 3, 5
+_WIDTH_BITS, _EXACT_BITS, _FEW_LENGTHS = 3, 5, 4
 
 
 class _Matching:
@@ -161,8 +161,9 @@ def _prepare(
     searches, counts = plan.searches, plan.counts
     if isinstance(plan.question, Length | Find) and not continuing:
         searches, counts = _without_continuing(plan)
-    values = _values_of(plan.question)
-    few = values is not None and _few_are_as_long(reading, values, _EXACT_BITS if plan.exact else _WIDTH_BITS)
+    values = _values_of(plan)
+    wide = plan.exact or len(plan.lengths) > _FEW_LENGTHS
+    few = values is not None and _few_are_as_long(reading, values, _EXACT_BITS if wide else _WIDTH_BITS)
     if values is None or (plan.exact and not few):
         if isinstance(plan.question, IsIn) and not searches:
             return None
@@ -177,10 +178,11 @@ def _prepare(
     return None if layout.rounds is None else Prepared(layout, searches, counts, kernel, test)
 
 
-def _values_of(question: Question) -> npt.NDArray[np.uint64] | None:
+def _values_of(plan: Plan) -> npt.NDArray[np.uint64] | None:
     """Values that rows are compared with, as the kernel reads them; None where a search alone answers."""
+    question = plan.question
     if isinstance(question, IsIn):
-        return words_of(question.values)
+        return words_of(question.values, plan.beginning)
     if isinstance(question, Like) and len(question.parts) == 1:
         return words_of(question.parts)
     return None

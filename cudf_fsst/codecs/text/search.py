@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .values import words_of
+
 #: States that an automaton of bytes may have.
 MAX_STATES = 64
 #: Planes that one search can fill.
@@ -213,6 +215,8 @@ class Plan:
     lengths : tuple of int
         Of an `IsIn`: bytes of rows that count, ascending. A plane has where their last bytes are; there is none where
         rows with these lengths are all that can be told.
+    beginning : int
+        Of an `IsIn`: the plane has where the first so many bytes of rows end instead, or all bytes of shorter ones.
     """
 
     question: Question
@@ -221,6 +225,7 @@ class Plan:
     exact: bool = True
     test: RowTest | None = None
     lengths: tuple[int, ...] = ()
+    beginning: int = 0
 
     @property
     def planes(self) -> int:
@@ -314,34 +319,40 @@ def _plan_values(question: IsIn) -> Plan:
     by_length = Plan(question, (), (), False, lengths=lengths)
     if len(some) > MAX_VALUES:
         return by_length
-    several = len({len(value) for value in some}) > 1
-    longest = max(map(len, some), default=0)
-    # What all values end with tells none of them from the others, and has one state a byte for all.
-    backwards = zip(*map(reversed, some), strict=False)
-    alike = sum(1 for _ in takewhile(lambda last: len(set(last)) == 1, backwards)) if len(some) > 1 else 0
-    # Every other byte may be a state. Of values of one length all bytes are worth it: then rows need no second look.
-    most = MAX_STATES - 1
-    if several or longest * len(some) > most:
-        alike = min(alike, most - CANDIDATE_STATES, (255 - most) // max(len(some) - 1, 1))  # `automaton` has bytes
-        most = min(most, max(CANDIDATE_STATES, LEAST_END * len(some)) + alike)
-    else:
-        alike = 0
-    spared = alike * (len(some) - 1)
-    kept = next(
-        (k for k in range(min(longest, most), alike, -1) if sum(min(len(value), k) for value in some) - spared <= most),
-        0,
-    )
-    if kept - alike < min(longest - alike, LEAST_END):
-        return by_length  # too many rows would be candidates
-    ends = [value[-kept:] for value in some]
-    machine = automaton([(end, 0) for end in ends])
-    if alike:
-        machine = _least_states(machine)
-        if machine.states > MAX_STATES:
-            return by_length
+    if len({len(value) for value in some}) <= 1 and sum(map(len, some)) < MAX_STATES:
+        # Every byte is worth a state: then rows need no second look.
+        searches = (automaton([(value, 0) for value in some]),)
+        return Plan(question, searches, (1,), lengths=lengths)
     # A match of another length may end where a row of a length that counts does.
-    exact = not several and ends == some
-    return Plan(question, (machine,), (1,), exact, lengths=lengths)
+    ends, begins = (_kept_bytes(some, backwards) for backwards in (True, False))
+    few = len(set(ends)) < len(set(begins)) and words_of(values) is not None  # which `match_values` looks at
+    searched = begins if few else ends
+    if not searched:
+        return by_length  # too many rows would be candidates
+    machine = automaton([(one, 0) for one in searched])
+    if machine.states > CANDIDATE_STATES + 1:
+        machine = _least_states(machine)
+    if machine.states > MAX_STATES:
+        return by_length
+    return Plan(question, (machine,), (1,), False, lengths=lengths, beginning=machine.longest if few else 0)
+
+
+def _kept_bytes(values: Sequence[bytes], backwards: bool) -> list[bytes]:
+    """What is searched of values that are not empty: their ends, or their beginnings; nothing where that is too little.
+
+    What all have in common there tells none of them from the others, and has one state a byte for all.
+    """
+    if backwards:
+        return [one[::-1] for one in _kept_bytes([value[::-1] for value in values], False)]
+    longest, least = max(map(len, values)), MAX_STATES - 1 - CANDIDATE_STATES
+    alike = 0
+    if len(values) > 1:
+        alike = sum(1 for _ in takewhile(lambda some: len(set(some)) == 1, zip(*values, strict=False)))
+        alike = min(alike, least, (255 - MAX_STATES) // (len(values) - 1))  # `automaton` has bytes
+    most = min(MAX_STATES - 1, max(CANDIDATE_STATES, LEAST_END * len(values)) + alike) + alike * (len(values) - 1)
+    lengths = range(min(longest, most), alike, -1)
+    kept = next((n for n in lengths if sum(min(len(value), n) for value in values) <= most), 0)
+    return [value[:kept] for value in values] if kept - alike >= min(longest - alike, LEAST_END) else []
 
 
 def _least_states(machine: Automaton) -> Automaton:

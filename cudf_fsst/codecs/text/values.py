@@ -16,7 +16,7 @@ MOST_NBYTES = 1 << 16
 MULTIPLIER = 0x9E3779B97F4A7C15
 _ALL = 2**64 - 1
 #: `Values` of the kernel.
-VALUES = np.dtype([("count", "<u8"), ("lengths", "<u8", LONGEST // 64 + 1), ("beginnings", "<u8", 64)])
+VALUES = np.dtype([("count", "<u8"), ("lengths", "<u8", LONGEST // 64 + 1), ("beginnings", "<u8", 64), ("beginning", "<u8")])
 #: Bytes of values whose words are kept.
 _KEPT_NBYTES = 4096
 
@@ -33,18 +33,22 @@ def hash_of(value: bytes, most: int | None = None) -> int:
     return made
 
 
-def words_of(values: Sequence[bytes]) -> npt.NDArray[np.uint64] | None:
-    """`Values` of the kernel and what follows it; None where the values are too long."""
+def words_of(values: Sequence[bytes], beginning: int = 0) -> npt.NDArray[np.uint64] | None:
+    """`Values` of the kernel and what follows it; None where the values are too long.
+
+    `beginning`: see `search.Plan`.
+    """
     values = tuple(dict.fromkeys(values))
     nbytes = sum(map(len, values))
     if nbytes > MOST_NBYTES or max(map(len, values), default=0) > LONGEST:
         return None
-    return _kept(values) if nbytes <= _KEPT_NBYTES else _made(values)
+    return _kept(values, beginning) if nbytes <= _KEPT_NBYTES else _made(values, beginning)
 
 
-def _made(values: tuple[bytes, ...]) -> npt.NDArray[np.uint64]:
+def _made(values: tuple[bytes, ...], beginning: int) -> npt.NDArray[np.uint64]:
     pairs = sorted((hash_of(value), value) for value in values)
     made = np.zeros(1, VALUES)
+    made["beginning"] = beginning
     made["count"], lengths, beginnings = len(values), made["lengths"][0], made["beginnings"][0]
     for value in values:
         lengths[len(value) // 64] |= np.uint64(1 << len(value) % 64)
