@@ -27,7 +27,6 @@ from .search import (
     Length,
     Like,
     Plan,
-    Question,
     Sets,
     answer_dtype,
     without_states,

@@ -16,7 +16,9 @@ MOST_NBYTES = 1 << 16
 MULTIPLIER = 0x9E3779B97F4A7C15
 _ALL = 2**64 - 1
 #: `Values` of the kernel.
-VALUES = np.dtype([("count", "<u8"), ("lengths", "<u8", LONGEST // 64 + 1), ("beginnings", "<u8", 64), ("beginning", "<u8")])
+VALUES = np.dtype(
+    [("count", "<u8"), ("lengths", "<u8", LONGEST // 64 + 1), ("beginnings", "<u8", 64), ("beginning", "<u8")]
+)
 #: Bytes of values whose words are kept.
 _KEPT_NBYTES = 4096
 
