@@ -47,7 +47,8 @@ class StringMethods:
     * Decoded to where the answer is: ``upper``, ``lower`` and ``swapcase``, if all characters are ASCII.
     * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
       alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
-      function.
+      function. On a GPU methods that give strings as long as the rows get all rows at once: joining pieces
+      would take as much memory.
     * Decoded whole: methods whose result is a table (``extract``, ``partition``, ``split(expand=True)``) or that join
       rows (``cat``).
     """

@@ -65,6 +65,11 @@ def test_beginnings_are_searched_where_they_tell_more() -> None:
     assert plan is not None
     assert plan.beginning == 3
     assert plan.searches[0].states == 31
+    half = search.plan(
+        IsIn(tuple(value[: -len(b"@provider.example")] + b"%d" % (i % 6) for i, value in enumerate(values)))
+    )
+    assert half is not None
+    assert half.beginning == 0  # ends tell most of them apart
     long = search.plan(IsIn(tuple(value * 40 for value in values)))  # which rows are not compared with on a GPU
     assert long is not None
     assert long.beginning == 0

@@ -325,8 +325,9 @@ def _plan_values(question: IsIn) -> Plan:
         return Plan(question, searches, (1,), lengths=lengths)
     # A match of another length may end where a row of a length that counts does.
     ends, begins = (_kept_bytes(some, backwards) for backwards in (True, False))
-    few = len(set(ends)) < len(set(begins)) and words_of(values) is not None  # which `match_values` looks at
-    searched = begins if few else ends
+    # Rows begin alike more often than they end alike. Only what compares rows with values knows of beginnings.
+    from_start = 2 * len(set(ends)) <= len(set(begins)) and words_of(values) is not None
+    searched = begins if from_start else ends
     if not searched:
         return by_length  # too many rows would be candidates
     machine = automaton([(one, 0) for one in searched])
@@ -334,7 +335,7 @@ def _plan_values(question: IsIn) -> Plan:
         machine = _least_states(machine)
     if machine.states > MAX_STATES:
         return by_length
-    return Plan(question, (machine,), (1,), False, lengths=lengths, beginning=machine.longest if few else 0)
+    return Plan(question, (machine,), (1,), False, lengths=lengths, beginning=machine.longest if from_start else 0)
 
 
 def _kept_bytes(values: Sequence[bytes], backwards: bool) -> list[bytes]:
