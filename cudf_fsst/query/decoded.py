@@ -107,8 +107,8 @@ def in_pieces(column: ColumnSource, name: str, ask: Callable[..., Any], *others:
     objects = column._is_text and backend.device == "cpu" and interop_pandas.is_object(column.dtype)
     with backend.current():
         pieces = list(column._default_pieces()) or [(0, 0)]
-        # To join results that are as long as the rows takes as much memory as all rows decoded, and time. TPC-H l_comment
-        # SF 10 on an H200: `lstrip` 12.5 ms and `title` 91.3 in four pieces, 9.7 and 87.4 at once, 3.7 GB in both.
+        # To join results that are as long as the rows takes as much memory as all rows decoded, and time. TPC-H SF 10
+        # l_comment on an H200: `lstrip` 12.5 ms and `title` 91.3 in four pieces, 9.7 and 87.4 at once, 3.7 GB in both.
         if name in _AS_LONG and column._is_text and backend.device != "cpu":
             pieces = [(0, len(column))]
         results: list[Any] = []
