@@ -46,7 +46,7 @@ _ZERO_STOPS = 1024
 #: Rows are told by their lengths alone where values have one of 2 ** so many lengths that the bits could say; where
 #: a search alone answers, or values have more than so many lengths, fewer. TPC-H SF 10 on an H200: l_comment (6 bits)
 #: ``== value`` 0.38 ms by lengths and 0.57 by a search, ten values 1.64 and 1.15; o_orderpriority (4 bits) ``== value``
-#: 0.34 and 0.11. Lines of Chinese (7 bits, many of one length), ten values of 5 lengths: 1.31 and 1.13.
+#: 0.34 and 0.11. Lines of Chinese (7 bits, many of one length), ten values of 5 lengths: 1.29 and 0.90.
 _WIDTH_BITS, _EXACT_BITS, _FEW_LENGTHS = 3, 5, 4
 
 
