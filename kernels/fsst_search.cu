@@ -103,8 +103,9 @@ __device__ __forceinline__ u32 run_four(const u32* automaton, u32 states, u32 en
     entry = automaton[transition_index(raw ? entry + states : entry, four, i)];
     entries[i] = entry;
   }
+  const u32 one = __dp4a(entries[0], 0x100u, 0u), two = __dp4a(entries[1], 0x100u, one);
+  const u32 three = __dp4a(entries[2], 0x100u, two);
   if ((entries[0] | entries[1] | entries[2] | entries[3]) >> 16 != 0) {
-    const u32 one = entries[0] >> 8 & 255, two = one + (entries[1] >> 8 & 255), three = two + (entries[2] >> 8 & 255);
 #pragma unroll
     for (u32 plane = 0; plane < planes; ++plane) {
       const u32 found = ends_of<planes>(entries[0], plane) | ends_of<planes>(entries[1], plane) << one |
@@ -112,8 +113,7 @@ __device__ __forceinline__ u32 run_four(const u32* automaton, u32 states, u32 en
       bits.set(plane, found);
     }
   }
-#pragma unroll
-  for (u32 i = 0; i < 4; ++i) bits.pass(entries[i]);
+  bits.at = __dp4a(entries[3], 0x100u, bits.at + three);
   return entry;
 }
 

@@ -290,10 +290,14 @@ def test_any_rows(
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the GPU are those of `lift`."""
-    from cudf_fsst.codecs.text import cuda_search
+    from cudf_fsst.codecs.text.cuda_match_layout import Prepared
+    from cudf_fsst.device.memory import Lane
 
     kept: list[Any] = []
-    monkeypatch.setattr(cuda_search._MatchCall, "answer", lambda call, *_: kept.append(call))
+    buffers: list[Any] = []  # so that automata stay
+    image_at, allocate = Prepared.image_at, Lane.allocate
+    monkeypatch.setattr(Prepared, "image_at", lambda *call: (kept.append(call), image_at(*call))[1])
+    monkeypatch.setattr(Lane, "allocate", lambda *call: (buffers.append(allocate(*call)), buffers[-1])[1])
     rows = mixed(rng, 4 * SEGMENT)
     segments = cpu.compress(column(rows), tile_size=tile_size)
     tables = list(dict.fromkeys(segment.table for segment in segments))
@@ -302,11 +306,11 @@ def test_automata(tile_size: int, gpu: Gpu, rng: np.random.Generator, monkeypatc
     for question in (contains(b"abab"), Find(b"e"), Like((b"", b"final", b"deposits", b"abc", b"")), Length()):
         kept.clear()
         ask(gpu, there, question)
-        (call,) = kept
-        for machine, address in zip(call.prepared.searches, call.automata, strict=True):
+        [(prepared, address)] = kept
+        for machine, place in zip(prepared.searches, prepared.automata, strict=True):
             for number, table in enumerate(tables):
                 expected = lifted.lift(machine, table)
-                data = gpu.emulator.read(address + number * expected.nbytes, expected.nbytes)
+                data = gpu.emulator.read(address + place + number * expected.nbytes, expected.nbytes)
                 np.testing.assert_array_equal(np.frombuffer(data, np.uint32).reshape(expected.shape), expected)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Workspace, device_attributes
+from ...device.memory import Lane, Workspace, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
@@ -183,6 +183,21 @@ class MatchLayout:
         return tuple(launches), arrays
 
 
+class MatchStep(NamedTuple):
+    """A launch of a call. Of its arguments those of Python's integers are places in the workspace."""
+
+    kernel: Any
+    grid: int | tuple[int, ...]
+    block: int
+    arguments: tuple[Any, ...]
+    shared: int = 0
+
+    def launch(self, lane: Lane, address: int, *more: Any) -> None:
+        """Launch it for a workspace at an address, with more arguments behind its own."""
+        arguments = [_u64(address + one) if type(one) is int else one for one in self.arguments]
+        lane.launch(self.kernel, self.grid, self.block, (*arguments, *more), self.shared)
+
+
 class Prepared:
     """A question to a layout: all but the addresses, which count from the first byte of the call's workspace.
 
@@ -205,7 +220,11 @@ class Prepared:
     automata : list of int
     planes, seen, machines, test : int
         Offsets.
+    steps : list
+        Of each round its searches, and what answers for its rows.
     """
+
+    steps: Sequence[tuple[Sequence[MatchStep], MatchStep]]
 
     def __init__(
         self,
@@ -252,11 +271,15 @@ class Prepared:
             ]
         )
         self._addresses //= 8
+        self._made: tuple[int, npt.NDArray[np.uint8]] = 0, image
 
     def image_at(self, address: int) -> npt.NDArray[np.uint8]:
         """What is uploaded to a workspace at an address."""
-        made = self.image.copy()
-        made.view(_u64)[self._addresses] += _u64(address)
+        at, made = self._made
+        if at != address:  # the same memory is there again for most calls
+            made = self.image.copy()
+            made.view(_u64)[self._addresses] += _u64(address)
+            self._made = address, made
         return made
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...device.memory import Lane, current_device, device_attributes
 from ..cuda_kernels import blocks
 from . import launch
 from .cuda_kernels import get_kernel
-from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
+from .cuda_match_layout import SPARE, MatchLayout, MatchStep, Prepared, Round, Searcher
 from .search import (
     Automaton,
     ByteCount,
@@ -129,10 +129,10 @@ def match(reading: Reading, plan: Plan, searcher: Searcher, *, kept: bool, lane:
     matching: _Matching = reading.matching
     continuing = matching.continuing if isinstance(plan.question, Length | Find) else False
     ask = kept and continuing is None
-    key = current_device(), plan.question, continuing is False
+    key = current_device(), plan.question, continuing
     prepared = matching.prepared.get(key)
     if prepared is None:
-        prepared = _prepare(reading, searcher, matching, plan, continuing is not False)
+        prepared = _prepare(reading, searcher, matching, plan, ask=ask, continuing=continuing is not False)
         if prepared is None:
             return None
         if prepared.image.nbytes <= _KEPT_NBYTES:
@@ -140,22 +140,27 @@ def match(reading: Reading, plan: Plan, searcher: Searcher, *, kept: bool, lane:
                 matching.prepared.clear()
             matching.prepared[key] = prepared
     compared = prepared.kernel.startswith("match_values")
-    answers = lane.allocate(np.dtype(answer_dtype(plan.question)).itemsize * reading.column.rows)
-    call = _MatchCall(prepared, lane)
-    if compared:
-        lane.zero(answers.ptr, answers.size)
+    work = lane.allocate(prepared.work.nbytes)
+    address = int(work.ptr)
+    lane.upload(address, prepared.image_at(address))
     if ask:
-        lane.zero(call.seen, 4)
-    for one in prepared.layout.rounds or ():
-        call.search(one, ask)
-        call.answer(one, answers.ptr)
+        lane.zero(address + prepared.seen, 4)
+    answers: Any = None  # their memory is taken while the GPU is at work
+    for searches, answering in prepared.steps:
+        for step in searches:
+            step.launch(lane, address)
+        if answers is None:
+            answers = lane.allocate(np.dtype(answer_dtype(plan.question)).itemsize * reading.column.rows)
+            if compared:
+                lane.zero(answers.ptr, answers.size)
+        answering.launch(lane, address, _u64(answers.ptr))
     if ask:
-        matching.ask(lane, call.seen)
+        matching.ask(lane, address + prepared.seen)
     return answers, plan.exact or compared
 
 
 def _prepare(
-    reading: Reading, searcher: Searcher, matching: _Matching, plan: Plan, continuing: bool
+    reading: Reading, searcher: Searcher, matching: _Matching, plan: Plan, *, ask: bool, continuing: bool
 ) -> Prepared | None:
     """What a question needs; None where decoding has to answer it. `continuing`: bytes may continue a character."""
     searches, counts = plan.searches, plan.counts
@@ -175,7 +180,11 @@ def _prepare(
         kernel, test = "match_values_searched" if searches else "match_values", values
     searches = tuple(map(without_states, searches))
     layout = matching.layout(reading, searcher, searches, counts, kernel.startswith("match_values"))
-    return None if layout.rounds is None else Prepared(layout, searches, counts, kernel, test)
+    if layout.rounds is None:
+        return None
+    prepared = Prepared(layout, searches, counts, kernel, test)
+    prepared.steps = [_steps(prepared, one, ask=ask) for one in layout.rounds]
+    return prepared
 
 
 def _values_of(plan: Plan) -> npt.NDArray[np.uint64] | None:
@@ -234,93 +243,75 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     return "match_length" if planes else "match_byte_count", []
 
 
-class _MatchCall:
-    """The memory of a call, and its launches."""
+def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[MatchStep], MatchStep]:
+    """The launches that fill the planes of a round, and the one that looks at them for its rows.
 
-    def __init__(self, prepared: Prepared, lane: Lane) -> None:
-        self.prepared, self.layout, self.lane = prepared, prepared.layout, lane
-        self._work = lane.allocate(prepared.work.nbytes)
-        self.image = int(self._work.ptr)
-        self.planes, self.seen = self.image + prepared.planes, self.image + prepared.seen
-        self.automata = [self.image + at for at in prepared.automata]
-        lane.upload(self.image, prepared.image_at(self.image))
+    `ask`: the last search says whether its last plane has a bit.
+    """
+    layout, first, steps = prepared.layout, one.group.start, list[MatchStep]()
+    segments = (
+        layout.views_at + first * launch.SEGMENT_VIEW.itemsize,
+        layout.search_views_at + first * launch.SEARCH_VIEW.itemsize,
+        _u32(one.group.stop - one.group.start),
+    )
+    if prepared.searches and layout.plane_words:
+        steps.append(_automata_step(prepared, one))
+        steps += _search_steps(prepared, one, segments, ask=ask)
+    kernel = prepared.kernel
+    compares = kernel.startswith("match_values")
+    answering = MatchStep(
+        layout.searcher.values_kernel(kernel) if compares else get_kernel("text_match", kernel),
+        launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
+        launch.ROW_THREADS,
+        (*segments, _u64(one.row_blocks), prepared.planes, _u64(layout.plane_words), prepared.test),
+    )
+    return steps, answering
 
-    def _segments(self, one: Round) -> tuple[Any, Any]:
-        """Addresses of a round's descriptors."""
-        layout, first = self.layout, one.group.start
-        return (
-            _u64(self.image + layout.views_at + first * launch.SEGMENT_VIEW.itemsize),
-            _u64(self.image + layout.search_views_at + first * launch.SEARCH_VIEW.itemsize),
-        )
 
-    def search(self, one: Round, ask: bool) -> None:
-        """Fill the planes of a round; `ask`: and say whether the last has a bit."""
-        layout, lane = self.layout, self.lane
-        searches = self.prepared.searches
-        if not searches or not layout.plane_words:
-            return
-        stops = layout.planes * layout.plane_words // one.stride
-        zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
-        searcher = layout.searcher
-        states = searcher.ROWS * max(machine.states for machine in searches)
-        lane.launch(
-            searcher.automata_kernel(),
-            (states + zero_blocks, one.table_count, len(searches)),
-            256,
-            (
-                _u64(self.image + self.prepared.machines),
-                _u64(self.image + one.tables),
-                _u32(zero_blocks),
-                _u64(self.planes),
-                _u64(stops),
-                _u64(one.stride),
-                *searcher.more_of_automata(),
-            ),
-        )
-        views, search_views = self._segments(one)
-        to = self.planes
-        for i, (machine, count, launches) in enumerate(zip(searches, self.prepared.counts, one.searches, strict=True)):
-            for each in launches:
-                lane.launch(
-                    searcher.search_kernel(each.tile_size, machine.states, count, each.shape.staged),
-                    each.units,
-                    each.shape.threads,
-                    (
-                        views,
-                        search_views,
-                        _u64(self.image + each.first_units),
-                        _u32(one.group.stop - one.group.start),
-                        _u64(self.automata[i]),
-                        _u32(machine.states),
-                        _u32(max(machine.longest - 1, 0)),
-                        _u32(each.shape.codes_capacity),
-                        _u32(each.pieces),
-                        _u64(to),
-                        _u64(layout.plane_words),
-                        _u64(self.seen if ask and i == len(searches) - 1 else 0),
-                        *searcher.more_of_search(machine.states, count, each.shape.staged),
-                    ),
-                    each.shape.shared,
-                )
-            to += 4 * count * layout.plane_words
+def _automata_step(prepared: Prepared, one: Round) -> MatchStep:
+    layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
+    stops = layout.planes * layout.plane_words // one.stride
+    zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
+    states = searcher.ROWS * max(machine.states for machine in searches)
+    return MatchStep(
+        searcher.automata_kernel(),
+        (states + zero_blocks, one.table_count, len(searches)),
+        256,
+        (
+            prepared.machines,
+            one.tables,
+            _u32(zero_blocks),
+            prepared.planes,
+            _u64(stops),
+            _u64(one.stride),
+            *searcher.more_of_automata(),
+        ),
+    )
 
-    def answer(self, one: Round, answers: int) -> None:
-        """Look at the planes of a round for its rows."""
-        kernel = self.prepared.kernel
-        views, search_views = self._segments(one)
-        compares = kernel.startswith("match_values")
-        self.lane.launch(
-            self.layout.searcher.values_kernel(kernel) if compares else get_kernel("text_match", kernel),
-            launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
-            launch.ROW_THREADS,
-            (
-                views,
-                search_views,
-                _u32(one.group.stop - one.group.start),
-                _u64(one.row_blocks),
-                _u64(self.planes),
-                _u64(self.layout.plane_words),
-                _u64(self.image + self.prepared.test),
-                _u64(answers),
-            ),
-        )
+
+def _search_steps(prepared: Prepared, one: Round, segments: tuple[Any, ...], *, ask: bool) -> Iterator[MatchStep]:
+    layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
+    to = prepared.planes
+    for i, (machine, count, launches) in enumerate(zip(searches, prepared.counts, one.searches, strict=True)):
+        for each in launches:
+            yield MatchStep(
+                searcher.search_kernel(each.tile_size, machine.states, count, each.shape.staged),
+                each.units,
+                each.shape.threads,
+                (
+                    *segments[:2],
+                    each.first_units,
+                    segments[2],
+                    prepared.automata[i],
+                    _u32(machine.states),
+                    _u32(max(machine.longest - 1, 0)),
+                    _u32(each.shape.codes_capacity),
+                    _u32(each.pieces),
+                    to,
+                    _u64(layout.plane_words),
+                    prepared.seen if ask and i == len(searches) - 1 else _u64(0),
+                    *searcher.more_of_search(machine.states, count, each.shape.staged),
+                ),
+                each.shape.shared,
+            )
+        to += 4 * count * layout.plane_words
