@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # its readers ask the registry for this codec
 class FsstSearcher:
     """See `text.cuda_match_layout.Searcher`."""
 
-    #: A literal byte may follow in each state.
-    ROWS = 2
+    #: Of codes, and of literal bytes.
+    BLOCKS = 2
 
     def automaton_nbytes(self, states: int) -> int:
         return launch.AUTOMATON_NBYTES * states

@@ -10,7 +10,7 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from ..text import cuda_search
-from ..text.launch import MATCH_DEFINES, PIECE_TILES, SearchShape, values_defines
+from ..text.launch import PIECE_TILES, SearchShape, values_defines
 from ..text.search import Plan
 from . import cuda_rows, launch
 from .symbols import BITS
@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # its readers ask the registry for this codec
 class OnPairSearcher:
     """See `text.cuda_match_layout.Searcher`; of tables whose codes have at most so many bits."""
 
-    #: Every byte is a code, so no literals follow.
-    ROWS = 1
+    #: Of codes alone: every byte is one, so no literals follow.
+    BLOCKS = launch.AUTOMATA_PARTS
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -32,7 +32,7 @@ class OnPairSearcher:
         return launch.automaton_nbytes(states, self._bits)
 
     def automata_kernel(self) -> Any:
-        return get_kernel("onpair_automata", "onpair_automata", MATCH_DEFINES)
+        return get_kernel("onpair_automata", "onpair_automata", launch.AUTOMATA_DEFINES)
 
     def more_of_automata(self) -> tuple[Any, ...]:
         return (np.uint32(self._bits),)

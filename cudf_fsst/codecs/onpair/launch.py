@@ -34,6 +34,9 @@ BLOCK_CHUNKS = 2
 _SEARCH_WARPS, _SEARCH_RESIDENT, _SEARCH_ALONE = 14, 28, 160 << 10
 #: Bytes of a warp behind its staged codes: what the last tile runs on into, and what is read with the last codes.
 _SEARCH_SPARE_NBYTES = text.RUN_ON_NBYTES + 48
+#: Blocks of onpair_automata that share the codes of a state, and its constants.
+AUTOMATA_PARTS = 8
+AUTOMATA_DEFINES = {**text.MATCH_DEFINES, "AUTOMATA_PARTS": AUTOMATA_PARTS}
 #: Codes of a block of onpair_rows_lift.
 LIFT_CODES = 32
 #: Warps of a block that onpair_rows is compiled for, and of a multiprocessor, as its registers allow.
@@ -108,7 +111,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     del shared_per_block
     tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
     alone = {
-        "onpair_automata": [text.MATCH_DEFINES],
+        "onpair_automata": [AUTOMATA_DEFINES],
         "onpair_rows_lift": [lift_defines()],
         "onpair_check": [text.CHECK_DEFINES],
         "onpair_take": [text.TAKE_DEFINES],

@@ -34,8 +34,8 @@ class Searcher(Protocol):
     """How a codec's kernels search its codes."""
 
     @property
-    def ROWS(self) -> int:
-        """How many states an automaton of codes has for each state of the automaton of bytes."""
+    def BLOCKS(self) -> int:
+        """Thread blocks that make what an automaton of codes has for each state of the automaton of bytes."""
 
     def automaton_nbytes(self, states: int) -> int:
         """Bytes of an automaton of codes, at most, of so many states of bytes; a multiple of 16."""

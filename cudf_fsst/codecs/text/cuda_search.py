@@ -272,7 +272,7 @@ def _automata_step(prepared: Prepared, one: Round) -> MatchStep:
     layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
     stops = layout.planes * layout.plane_words // one.stride
     zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
-    states = searcher.ROWS * max(machine.states for machine in searches)
+    states = searcher.BLOCKS * max(machine.states for machine in searches)
     return MatchStep(
         searcher.automata_kernel(),
         (states + zero_blocks, one.table_count, len(searches)),
