@@ -149,8 +149,13 @@ class CompressedIndex:
         levels = [arrow_columns.describe(arrow_columns.no_rows(level.type)) for level in self.levels]
         return self.build(HostBackend(), levels, 0, 0)
 
+    @property
+    def is_chosen_from(self) -> bool:
+        """Whether `chosen` gives labels of chosen rows; else the levels are read as the columns are, for `build`."""
+        return not self.levels or any(freq is not None for freq in self.notes.get("freqs", ()))
+
     def chosen(self, backend: Backend, rows: Any, key: slice | None = None) -> Any:
-        """Labels of chosen rows; None where the levels are to be read as the columns are, for `build`.
+        """Labels of chosen rows.
 
         Parameters
         ----------
@@ -159,9 +164,6 @@ class CompressedIndex:
         key
             The slice that they come from.
         """
-        regular = any(freq is not None for freq in self.notes.get("freqs", ()))
-        if self.levels and not regular:
-            return None
         index = self.to_library(backend)  # which knows what becomes of its frequency
         return index[key] if key is not None else backend.interop.take_labels(index, rows)
 

@@ -205,9 +205,13 @@ class Rows:
         if isinstance(rows, Chosen) and rows.a_range and backend.device == "cpu":
             key = slice(rows.lowest, rows.highest + 1)
         with backend.current():
-            labels = index.chosen(backend, numbers, key)
-            if labels is not None:
-                return self._built(backend.take(self._nodes, rows, stream=stream), labels)
+            if index.is_chosen_from:
+                labels: list[Any] = []
+
+                def choose() -> None:
+                    labels.append(index.chosen(backend, numbers, key))
+
+                return self._built(backend.take(self._nodes, rows, stream=stream, meanwhile=choose), *labels)
             levels = index.nodes
             buffers = backend.take([*levels, *self._nodes], rows, stream=stream)
             return self._built(buffers[len(levels) :], index.build(backend, buffers[: len(levels)]))

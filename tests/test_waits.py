@@ -6,6 +6,7 @@ import sys
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from emulation.conftest import emulator
@@ -107,3 +108,17 @@ def test_steps_within_steps_are_closed(run: Any, together: Any) -> None:
     with pytest.raises(MemoryError, match="a is too large"):
         run(FakeLane(done), steps("a", 1, done, MemoryError("a is too large")), together(steps("b", 3, done)))
     assert done == ["a0", "b0", "wait", "a ends", "wait", "b ends"]
+
+
+def test_what_the_host_does_meanwhile(emulator: Emulator) -> None:
+    """Once, before the first wait."""
+    device, done = FakeDevice(emulator), list[int]()
+    with emulated(device, "values"), sys.modules["cudf_fsst.device.memory"].Lane() as lane:
+        buffer = lane.allocate(8)
+        lane.zero(buffer.ptr, 8)
+        lane.meanwhile = lambda: done.append(device.waits)
+        assert lane.read(buffer.ptr, 1, np.uint64).tolist() == [0]
+        lane.synchronize()
+        del buffer
+    assert done == [0]
+    assert device.waits >= 2

@@ -146,14 +146,19 @@ class DeviceBackend:
             _gpu().ahead.start("read")
             return _gpu().codecs.read(nodes, lane=lane, start=start, stop=stop)
 
-    def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
-        """Rows by number."""
+    def take(
+        self, nodes: Sequence[Node], rows: Any, *, stream: Any = None, meanwhile: Callable[[], None] | None = None
+    ) -> list[ColumnBuffers]:
+        """Rows by number; see `HostBackend.take`."""
         order = 0
         if isinstance(rows, (Chosen, Ordered)):
             rows, order = rows.rows, rows.order
         with self.current(), DECODE, _gpu().Lane(stream) as lane:
             _gpu().ahead.start("row")
-            return _gpu().codecs.take(nodes, rows, lane=lane, order=order)
+            lane.meanwhile = meanwhile
+            found: list[ColumnBuffers] = _gpu().codecs.take(nodes, rows, lane=lane, order=order)
+            lane.do_meanwhile()
+            return found
 
     def in_other_case(self, node: Node, *, small: bool, large: bool) -> tuple[ColumnBuffers, Callable[[], bool]]:
         """All rows of strings, with ASCII letters in the other case; see `HostBackend.in_other_case`."""

@@ -82,9 +82,13 @@ class HostBackend:
         with DECODE:
             return host.read(nodes, start, stop)
 
-    def take(self, nodes: Sequence[Node], rows: Any, *, stream: Any = None) -> list[ColumnBuffers]:
-        """Rows by number."""
+    def take(
+        self, nodes: Sequence[Node], rows: Any, *, stream: Any = None, meanwhile: Callable[[], None] | None = None
+    ) -> list[ColumnBuffers]:
+        """Rows by number. `meanwhile` is called once, where there is a GPU while that is at work."""
         self.check_stream(stream)
+        if meanwhile is not None:
+            meanwhile()
         with DECODE:
             return host.take(nodes, rows)
 

@@ -83,6 +83,8 @@ class Lane:
         self._forked = stream is not None and self.stream.ptr != self.default.ptr
         self._held: dict[int, Any] = {}  # by id, until the default stream waits for the work that uses them
         self._ordered = True  # whether it does
+        #: What the host does before it waits for this lane the next time.
+        self.meanwhile: Callable[[], None] | None = None
 
     def __enter__(self) -> Lane:
         self._ordered = not self._forked
@@ -219,7 +221,14 @@ class Lane:
         return _event(self.stream)
 
     def synchronize(self) -> None:
+        self.do_meanwhile()
         self.stream.synchronize()
+
+    def do_meanwhile(self) -> None:
+        """Do what the host has to do while the GPU is at work, unless that is done."""
+        if self.meanwhile is not None:
+            work, self.meanwhile = self.meanwhile, None
+            work()
 
     def launch(
         self,
