@@ -7,6 +7,7 @@ import itertools
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,10 +111,11 @@ def _covering(every: list[pytest.Item], kept: list[int], together: int) -> set[i
     values = [[(name, id(value)) for name, value in item.callspec.params.items()] for item in every]
     met = [set(itertools.combinations(one, together)) for one in values]
     found, missing = set(kept), set().union(*met).difference(*(met[number] for number in kept))
-    while missing:
-        best = max(range(len(every)), key=lambda number: len(met[number] & missing))
-        found.add(best)
-        missing -= met[best]
+    while missing:  # by cases that meet most of it; of these, by one whose values have been met least
+        times = Counter(itertools.chain.from_iterable(values[number] for number in found))
+        new = max(range(len(every)), key=lambda at: (len(met[at] & missing), -sum(times[one] for one in values[at])))
+        found.add(new)
+        missing -= met[new]
     return found
 
 

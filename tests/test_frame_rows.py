@@ -239,7 +239,7 @@ def test_map_chunks() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.covering(1)
-@pytest.mark.parametrize("cuts", [[], [8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
+@pytest.mark.parametrize("cuts", [[8, 64], [1, 14, 14, 77], [255, 256]], ids=str)
 @pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES)
 def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:
     # Arrow's type of such objects is what a piece of them needs.
@@ -259,6 +259,7 @@ def test_concat(cuts: list[int], index: Any, tmp_path: Path) -> None:
     for piece in pieces:
         compressor.append(piece)
     assert compressor.finish().equals(joined)
+    assert cudf_fsst.concat([joined]).equals(joined)
 
 
 def test_concat_of_several_codecs(tmp_path: Path) -> None:

@@ -75,7 +75,6 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.covering(2)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)

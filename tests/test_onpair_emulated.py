@@ -117,7 +117,6 @@ def _decode(
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("bits", [10, 11, 12])
 @pytest.mark.parametrize("tile_size", [128, 256, 512, 1024])
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,7 +133,6 @@ def test_the_same_codes_as_on_the_host(
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("bits", [10, 11, 12])
 @pytest.mark.parametrize("tile_size", [128, 256, 512, 1024])
 @pytest.mark.parametrize("kind", KINDS)

@@ -134,7 +134,6 @@ def test_methods(
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.covering(1)
 @pytest.mark.parametrize(("dtype", "way", "shape"), CASES)
 def test_comparisons(
     dtype: Any, way: str, shape: str, small_pieces: None, monkeypatch: pytest.MonkeyPatch, subtests: Any
