@@ -8,43 +8,46 @@
 #include "fsst_train.cuh"
 #include "onpair.cuh"
 
-#define MOST_CODES (4096 * TRAIN_SPARE / 64)
-#define SLOTS (1u << 14)
+#define MOST_CODES ((TRAIN_SPARE << TRAIN_BITS) / 64)
+#define SLOTS (1u << 13)
 #define STEPS 16
 #define CHUNK SAMPLE_CHUNK
 #define BINS 2048
 #define MOST_EDGES 16384
-#define LENGTHS_OF 8192
+#define LENGTHS_OF (2u << TRAIN_BITS)
 #define FINALISTS 512
 
-// A table in training.
+// A table in training. In shared memory, where each block makes its own of the same strings; else in TrainState, by the first block.
 struct Growing {
   u64 words[MOST_CODES][2];
+  u32 found[MOST_CODES];  // of a symbol, see found_symbol
+  u32 slots[SLOTS];       // of symbols: code + 1, and 16 bits of their hash above
+  // Half a word for a hash of a symbol's first 2 bytes, of its first 4, if it has so many, and of its first 8: bit n - 2 if a symbol of n bytes
+  // begins with such.
+  u32 lengths_of_2[LENGTHS_OF / 2];
+  u32 lengths_of_4[LENGTHS_OF / 2];
+  u32 lengths_of_8[LENGTHS_OF / 2];
   u8 lengths[MOST_CODES];
+  u32 count;  // codes
+  u32 unused;
 };
+static_assert(sizeof(Growing) == GROWING_NBYTES, "GROWING_NBYTES");
 
 // What a scope's training has beside its large arrays.
 struct TrainState {
-  Growing tables[2];  // rounds take turns
-  u64 column;         // characters of the scope
-  u32 chunks, last;   // of the sample, and bytes of the last one
-  u32 counts[2];      // codes of the tables
+  uint4 edges[MOST_EDGES];  // strings in the bin of the first that has no place: key, source, number in the list
+#if !TRAIN_IN_SHARED
+  Growing table;
+#endif
+  u64 column;        // characters of the scope
+  u32 chunks, last;  // of the sample, and bytes of the last one
   u32 listed;
   u32 made, edge;  // strings of the list that are kept, and that are in the bin of the first that has no place
-  u32 arrived;     // blocks, at all barriers up to now
   u32 unused;
   u32 histogram[BINS];    // of the list, see bin_of
-  u32 found[MOST_CODES];  // of a symbol, see found_symbol
-  u16 ranks[MOST_CODES];  // of the last table
-  u32 kept[MOST_CODES];   // what the symbols of the next table are made of
-  u32 slots[SLOTS];       // of symbols: code + 1, and 16 bits of their hash above
-  // Of two bytes b0 | b1 << 8, half a word each: bit n - 2 if a symbol of n bytes begins with them. Then the same of symbols of 4 bytes
-  // and more, by a hash of the first 4, and of 8 bytes and more, by one of the first 8.
-  u32 lengths_of[32768];
-  u32 lengths_of_4[LENGTHS_OF / 2];
-  u32 lengths_of_8[LENGTHS_OF / 2];
+  u32 ranks[MOST_CODES];  // of the last table
+  u32 kept[MOST_CODES];   // what symbols of the next table are made of
   int gains[MOST_CODES];
-  u32 edges[MOST_EDGES];  // of the list, numbers of strings in the bin of the first that has no place
 };
 
 struct TrainView {
@@ -61,6 +64,7 @@ struct TrainView {
   u64 most_chunks;  // for which there is room
   u64 exported;     // address of a OnpairTrained
   u64 lookup;       // address of an OnpairLookup
+  u64 arrived;      // blocks of the scope, at all barriers up to now; 0 when training begins
 };
 
 // What the host makes a table of.
@@ -75,11 +79,10 @@ struct TrainRound {
   u32 step, first;  // chunks whose number is `first` modulo `step`
   bool spare;       // the last round but one keeps TRAIN_SPARE / 64 of the codes
   bool grows;
-  u32 from;  // which table it begins with
 
   // `parts`: step | first << 4 of each round, a byte.
   __device__ __forceinline__ TrainRound(u64 parts, u64 more_parts, u32 i)
-      : spare(i + 2 == TRAIN_ROUNDS), grows(i + 1 < TRAIN_ROUNDS), from(i & 1) {
+      : spare(i + 2 == TRAIN_ROUNDS), grows(i + 1 < TRAIN_ROUNDS) {
     const u32 part = u32((i < 8 ? parts : more_parts) >> (8 * (i & 7)));
     step = part & 15, first = part >> 4 & 15;
   }
@@ -164,20 +167,20 @@ __device__ __forceinline__ Spelled text_of_source(const Growing& table, u32 sour
 }
 
 // Waits for all blocks of a scope; what they wrote before is seen behind it. `waited`: how often they have.
-__device__ __forceinline__ void scope_sync(TrainState& state, u32& waited) {
+__device__ __forceinline__ void scope_sync(u64& arrived, u32& waited) {
   ++waited;
   __syncthreads();
   if (threadIdx.x == 0) {
     const u32 wanted = waited * gridDim.x;
 #ifdef __CUDA_ARCH__
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&state.arrived) : "memory");
-    u32 arrived;
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&arrived) : "memory");
+    u32 there;
     do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(&state.arrived) : "memory");
-    } while (arrived < wanted);
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&arrived) : "memory");
+    } while (there < wanted);
 #else
-    atomicAdd(&state.arrived, 1u);
-    while (*const_cast<const volatile u32*>(&state.arrived) < wanted) __nanosleep(20);
+    atomicAdd(&arrived, u64(1));
+    while (*const_cast<const volatile u64*>(&arrived) < wanted) __nanosleep(20);
 #endif
   }
   __syncthreads();

@@ -16,45 +16,74 @@ __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u
   }
 }
 
-// Which of AHEAD places of a hash table, `step` apart, have something. Few do: a thread that looked at one after another would wait for
-// each, and most lanes of a warp for one that has something to do.
+// Calls `use(holds, i)` by whole warps, which holds for all places i of a hash table that have something. Few do. So a warp looks at AHEAD places a
+// lane at once, whose loads are on their way together, and its lanes share what is found. `found`: room for numbers of these in shared memory.
 #define AHEAD 8
-__device__ __forceinline__ u32 full_places(const uint2* places, u32 first, u32 step, u32 count) {
-  u32 full = 0;
+template <typename Use>
+__device__ __forceinline__ void for_full_places(const uint2* places, u32 count, u8 (*found)[32 * AHEAD],
+                                                const Use& use) {
+  const u32 thread = blockIdx.x * TRAIN_THREADS + threadIdx.x, threads = gridDim.x * TRAIN_THREADS, lane = lane_id();
+  u8* const of_warp = found[threadIdx.x / 32];
+  // Places are a multiple of 32, so a warp stays together.
+  for (u32 base = thread - lane; base < count; base += AHEAD * threads) {
+    u32 full = 0, total = 0;
 #pragma unroll
-  for (u32 k = 0; k < AHEAD; ++k)
-    if (first + k * step < count) full |= u32(places[first + k * step].x != 0) << k;
-  return full;
+    for (u32 k = 0; k < AHEAD; ++k)
+      if (base + k * threads < count) full |= u32(places[base + lane + k * threads].x != 0) << k;
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; ++k) {
+      const bool own = (full >> k & 1) != 0;
+      const u32 all = __ballot_sync(ALL_LANES, own);
+      if (own) of_warp[total + __popc(all & ((1u << lane) - 1))] = u8(k << 5 | lane);
+      total += __popc(all);
+    }
+    __syncwarp();
+    for (u32 first = 0; first < total; first += 32) {
+      const u32 number = first + lane < total ? of_warp[first + lane] : 0;
+      use(first + lane < total, base + (number & 31) + threads * (number >> 5));
+    }
+    __syncwarp();
+  }
 }
 
-// collect; and what the next table's symbols are found in is cleared.
-__device__ __forceinline__ void collect_strings(const TrainView& view, TrainState& state, const TrainRound& round) {
-  const Growing& table = state.tables[round.from];
+// What the blocks of collect, filter, divide and select have in shared memory.
+struct StringChoice {
+  u64 costs[17];  // what strings must gain more than, by their length
+  u32 histogram[BINS];
+  u8 found[TRAIN_THREADS / 32][32 * AHEAD];  // see for_full_places
+  u32 bin;                                   // of the first string that has no place
+  u32 prefix, wanted;
+  u32 sources[MOST_CODES];  // what the next table's symbols are made of, from code 256 on
+};
+static_assert(8 * FINALISTS <= 4 * BINS, "finalists lie where the histogram is");
+static_assert(sizeof(StringChoice) <= TRAIN_SHARED, "TRAIN_SHARED");
+
+// collect; and what filter and divide count is 0 again.
+__device__ __forceinline__ void collect_strings(const TrainView& view, TrainState& state, const Growing& table,
+                                                const TrainRound& round, StringChoice& shared) {
   const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-  const u32 count = state.counts[round.from], places = string_places(state, round);
+  const u32 count = table.count, places = string_places(state, round);
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
-  for (u32 i = thread; i < SLOTS; i += threads) state.slots[i] = 0;
-  for (u32 i = thread; i < 32768; i += threads) state.lengths_of[i] = 0;
-  for (u32 i = thread; i < LENGTHS_OF / 2; i += threads) state.lengths_of_4[i] = state.lengths_of_8[i] = 0;
-  for (u32 code = 256 + thread; code < count; code += threads) {
+  for (u32 i = thread; i < BINS; i += threads) state.histogram[i] = 0;
+  if (thread == 0) state.listed = state.made = state.edge = 0;
+  // By the last threads; the first have the most places.
+  for (u32 code = 256 + threads - 1 - thread; code < count; code += threads) {
     add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
     state.gains[code] = 0;
   }
   if (!round.grows) return;
+  int* const extended = reinterpret_cast<int*>(view.extended);
+  int4 some = 4 * thread < count << 8 ? *reinterpret_cast<const int4*>(extended + 4 * thread) : make_int4(0, 0, 0, 0);
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   const u32 of_pairs = pair_places(state, round);
-  for (u32 base = thread; base < of_pairs; base += AHEAD * threads) {
-    u32 full = full_places(pairs, base, threads, of_pairs);
-    for (; full != 0; full &= full - 1) {
-      const u32 i = base + threads * (u32(__ffs(int(full))) - 1);
-      const uint2 pair = pairs[i];
-      pairs[i] = make_uint2(0, 0);
-      if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
-    }
-  }
-  int* const extended = reinterpret_cast<int*>(view.extended);
+  for_full_places(pairs, of_pairs, shared.found, [&](bool holds, u32 i) {
+    if (!holds) return;
+    const uint2 pair = pairs[i];
+    pairs[i] = make_uint2(0, 0);
+    if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
+  });
   for (u32 i = 4 * thread; i < count << 8; i += 4 * threads) {
-    const int4 some = *reinterpret_cast<const int4*>(extended + i);
+    if (i != 4 * thread) some = *reinterpret_cast<const int4*>(extended + i);
     if ((some.x | some.y | some.z | some.w) == 0) continue;
     *reinterpret_cast<int4*>(extended + i) = make_int4(0, 0, 0, 0);
     const int found[4] = {some.x, some.y, some.z, some.w};
@@ -85,54 +114,39 @@ __device__ __forceinline__ u64 of_bin(u32 bin, u32* below) {
   return 64 | bin % 64;
 }
 
-// What the blocks of filter and select have in shared memory.
-struct StringChoice {
-  u64 costs[17];  // what strings must gain more than, by their length
-  u32 histogram[BINS];
-  u32 bin;  // of the first string that has no place
-  u32 prefix, wanted, made, edge;
-};
-static_assert(8 * FINALISTS <= 4 * BINS, "finalists lie where the histogram is");
-static_assert(sizeof(StringChoice) <= TRAIN_SHARED, "TRAIN_SHARED");
-
 // filter.
-__device__ __forceinline__ void filter_strings(const TrainView& view, TrainState& state, const TrainRound& round,
-                                               StringChoice& shared) {
+__device__ __forceinline__ void filter_strings(const TrainView& view, TrainState& state, const Growing& table,
+                                               const TrainRound& round, StringChoice& shared) {
   u32* const histogram = shared.histogram;
   u64* const costs = shared.costs;
-  const Growing& table = state.tables[round.from];
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
   const u32 places = string_places(state, round);
   const u64 part = part_nbytes(state, round), column = view.bits * max(max(state.column, part), u64(1));
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) histogram[i] = 0;
   if (threadIdx.x < 17) costs[threadIdx.x] = (threadIdx.x + 1) * 128 * part / column;
   __syncthreads();
-  // Places are a multiple of 32, so a warp stays together.
-  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-  for (u32 base = thread; base < places; base += AHEAD * threads)
-    for (u32 full = full_places(strings, base, threads, places); __any_sync(ALL_LANES, full != 0); full &= full - 1) {
-      u64 key = 0;
-      u32 source = 0;
-      if (full != 0) {
-        const u32 i = base + threads * (u32(__ffs(int(full))) - 1);
-        const uint2 string = strings[i];
-        strings[i] = make_uint2(0, 0);
-        source = string.x;
-        if (int(string.y) > 0) {
-          const Spelled text = text_of_source(table, source);
-          if (string.y > costs[text.length]) key = string_key(text, string.y);
-        }
+  for_full_places(strings, places, shared.found, [&](bool holds, u32 i) {
+    u64 key = 0;
+    u32 source = 0;
+    if (holds) {
+      const uint2 string = strings[i];
+      strings[i] = make_uint2(0, 0);
+      source = string.x;
+      if (int(string.y) > 0) {
+        const Spelled text = text_of_source(table, source);
+        if (string.y > costs[text.length]) key = string_key(text, string.y);
       }
-      const u32 having = __ballot_sync(ALL_LANES, key != 0);
-      if (having == 0) continue;
-      u32 place = 0;
-      if (lane_id() == 0) place = atomicAdd(&state.listed, u32(__popc(having)));
-      place = __shfl_sync(ALL_LANES, place, 0) + u32(__popc(having & ((1u << lane_id()) - 1)));
-      if (key == 0) continue;
-      reinterpret_cast<u64*>(view.keys)[place] = key;
-      reinterpret_cast<u32*>(view.sources)[place] = source;
-      atomicAdd(&histogram[bin_of(key)], 1u);
     }
+    const u32 having = __ballot_sync(ALL_LANES, key != 0);
+    if (having == 0) return;
+    u32 place = 0;
+    if (lane_id() == 0) place = atomicAdd(&state.listed, u32(__popc(having)));
+    place = __shfl_sync(ALL_LANES, place, 0) + u32(__popc(having & ((1u << lane_id()) - 1)));
+    if (key == 0) return;
+    reinterpret_cast<u64*>(view.keys)[place] = key;
+    reinterpret_cast<u32*>(view.sources)[place] = source;
+    atomicAdd(&histogram[bin_of(key)], 1u);
+  });
   __syncthreads();
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS)
     if (histogram[i] != 0) atomicAdd(&state.histogram[i], histogram[i]);

@@ -13,14 +13,21 @@
 struct Parsed {
   u32 words[CHUNK / 4 + 5];  // and zeros behind
   u32 found[CHUNK];
-  // Of a place, by tokens from there on: where behind its piece one begins, and 16 times how many are before that. Then of the first place of a
-  // piece: where its first token begins, and 16 times how many are before.
+  // Of a place, by tokens from there on: where behind its piece one begins, and 16 times how many are before that.
   u16 walks[CHUNK];
-  u16 tokens[CHUNK];  // where they begin
+  // Where they begin. Before, of places in every other piece, what walks has, up to the end of the piece behind.
+  u16 tokens[CHUNK];
+  u16 begun[PIECES / 2];  // of two pieces, where their first token begins, and 16 times how many are before
   u32 count;
 };
 static_assert(TRAIN_THREADS / LEAST_CHUNK_THREADS * sizeof(Parsed) <= TRAIN_SHARED, "TRAIN_SHARED");
 static_assert(LEAST_CHUNK_THREADS >= PIECES && PIECE == 16, "a thread a piece, and four bits for a place in one");
+
+// What is walked to the end of the piece behind one that `walked` ends, as that says it.
+__device__ __forceinline__ u16 walk_on(const Parsed& parsed, u32 piece, u32 walked, u32 size) {
+  const u32 at = (piece + 1) * PIECE + (walked & 15), more = at < size ? parsed.walks[at] : 0;
+  return u16((more & 15) | (walked & ~15u) + (more & ~15u));
+}
 
 // Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet. `without`: a code that the
 // former may not use.
@@ -40,9 +47,8 @@ __device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32
 }
 
 // count: so many threads a chunk that all blocks together have most of a round's chunks at once.
-__device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const TrainRound& round,
-                                             void* shared) {
-  const Growing& table = state.tables[round.from];
+__device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const Growing& table,
+                                             const TrainRound& round, void* shared) {
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   int* const extended = reinterpret_cast<int*>(view.extended);
   const u32 places = round.grows ? pair_places(state, round) : 1;
@@ -64,7 +70,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
       const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
       const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
-      parsed.found[at] = state.found[longest_symbol(state, table, text, min(size - at, 16u))];
+      parsed.found[at] = table.found[longest_symbol(table, text, min(size - at, 16u))];
     }
     __syncthreads();
 #pragma unroll 1
@@ -75,11 +81,17 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       parsed.walks[begin] = u16((at - end) | tokens << 4);
     }
     __syncthreads();
+    // Two pieces at a time.
+    for (u32 i = own; i < CHUNK / 2; i += each) {
+      const u32 begin = i / PIECE * 2 * PIECE + i % PIECE;
+      if (begin < size) parsed.tokens[begin] = walk_on(parsed, begin / PIECE, parsed.walks[begin], size);
+    }
+    __syncthreads();
     if (own == 0) {
       u32 first = 0, count = 0;
-      for (u32 piece = 0; piece < size; piece += PIECE) {
-        const u32 walked = piece + first < size ? parsed.walks[piece + first] : 0;
-        parsed.walks[piece] = u16(first | count << 4);
+      for (u32 piece = 0; piece < size; piece += 2 * PIECE) {
+        const u32 walked = piece + first < size ? parsed.tokens[piece + first] : 0;
+        parsed.begun[piece / (2 * PIECE)] = u16(first | count << 4);
         first = walked & 15;
         count += walked >> 4;
       }
@@ -87,7 +99,12 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     }
     __syncthreads();
     if (own < PIECES && own * PIECE < size) {
-      const u32 begun = parsed.walks[own * PIECE], end = min((own + 1) * PIECE, size);
+      u32 begun = parsed.begun[own / 2];
+      if (own % 2 != 0) {
+        const u32 before = (own - 1) * PIECE + (begun & 15), walked = parsed.walks[before];
+        begun = (walked & 15) | (begun & ~15u) + (walked & ~15u);
+      }
+      const u32 end = min((own + 1) * PIECE, size);
       u32 number = begun >> 4;
       for (u32 at = own * PIECE + (begun & 15); at < end; at += found_length(parsed.found[at]))
         parsed.tokens[number++] = u16(at);
@@ -96,14 +113,15 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     const u32 count = parsed.count;
     const int inverse = size == 0 ? 0 : int(16 * count / size);
 #pragma unroll 1
-    for (u32 i = own; i < count; i += each) {
-      const u32 at = parsed.tokens[i], found = parsed.found[at], code = found_code(found), length = found_length(found);
-      const u32 after = at + length;
-      if (length > 1)
+    for (u32 i = own; i < 2 * count; i += each) {
+      const bool extends = i >= count;  // by other threads, for both wait for the same memory
+      const u32 at = parsed.tokens[extends ? i - count : i], found = parsed.found[at];
+      const u32 code = found_code(found), length = found_length(found), after = at + length;
+      if (!extends && length > 1)
         atomicAdd(&state.gains[code], walk(parsed.found, after, at + found_shorter(found), code, inverse));
       if (!round.grows || after >= size) continue;
       const u32 next = parsed.found[after], size_of = found_length(next);
-      if (length + size_of <= 16) {
+      if (!extends && length + size_of <= 16) {
         const u32 key = (code << 14 | found_code(next)) + 1;
         for (u32 place = place_of(key * 0x9E3779B1u, places);; place = place_after(place, places)) {
           const u32 there = atomicCAS(&pairs[place].x, 0u, key);
@@ -113,7 +131,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
           }
         }
       }
-      if (size_of > 1 && length < 16) {
+      if (extends && size_of > 1 && length < 16) {
         const u32 byte = parsed.words[after / 4] >> (8 * (after & 3)) & 255;
         const int saved = 16 - walk(parsed.found, after + size_of, after + 1, ~0u, inverse);
         atomicAdd(&extended[code << 8 | byte], saved);

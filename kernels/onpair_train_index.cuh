@@ -7,11 +7,10 @@ __device__ __forceinline__ u32 byte_swap(u32 x) { return __byte_perm(x, 0, 0x012
 __device__ __forceinline__ u64 byte_swap(u64 x) { return u64(byte_swap(u32(x))) << 32 | byte_swap(u32(x >> 32)); }
 
 // rank: by length, then by bytes. A warp a symbol.
-__device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& state, u32 from) {
-  const Growing& table = state.tables[from];
+__device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& state, const Growing& table) {
   OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
   OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
-  const u32 bits = u32(view.bits), count = min(state.counts[from], 1u << bits);
+  const u32 bits = u32(view.bits), count = min(table.count, 1u << bits);
   if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
   const u32 warps = gridDim.x * (blockDim.x / 32);
   for (u32 code = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; code < count; code += warps) {
@@ -28,7 +27,7 @@ __device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& st
     for (u32 step = 16; step > 0; step /= 2) before += __shfl_xor_sync(ALL_LANES, before, step);
     if (lane_id() == 0) {
       const u32 rank = code < 256 ? code : 256 + before;
-      state.ranks[code] = u16(rank);
+      state.ranks[code] = rank;
       trained.words[2 * rank] = text.low, trained.words[2 * rank + 1] = text.high;
       trained.lengths[rank] = u8(text.length);
       // Bytes 1 to 15, then byte 0.
@@ -48,13 +47,12 @@ __device__ __forceinline__ u32 prefix_hash(const Spelled& text) {
 
 // index: entries for the prefixes that the bisection meets (onpair_encode.cu): where they lie depends on the order of threads, what is
 // found does not.
-__device__ __forceinline__ void index_prefixes(const TrainView& view, const TrainState& state, u32 from) {
-  const Growing& table = state.tables[from];
+__device__ __forceinline__ void index_prefixes(const TrainView& view, const TrainState& state, const Growing& table) {
   const OnpairTrained& trained = *reinterpret_cast<const OnpairTrained*>(view.exported);
   const OnpairLookup& lookup = *reinterpret_cast<const OnpairLookup*>(view.lookup);
   u32* const entries = const_cast<u32*>(reinterpret_cast<const u32*>(lookup.buckets()));
   u16* const longest = const_cast<u16*>(lookup.longest());
-  const u32 count = min(state.counts[from], 1u << u32(view.bits)), buckets = u32(view.buckets);
+  const u32 count = min(table.count, 1u << u32(view.bits)), buckets = u32(view.buckets);
   const u32 threads = gridDim.x * blockDim.x;
   for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; 256 + i / 4 < count; i += threads) {
     const u32 code = 256 + i / 4, step = 8 >> (i & 3);
@@ -63,7 +61,7 @@ __device__ __forceinline__ void index_prefixes(const TrainView& view, const Trai
     if (((text.length - 1) & step) == 0) continue;
     const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
     const u32 mixed = prefix_hash(begin), made = mixed << ENTRY_HASH | state.ranks[code];
-    const u32 own = longest_symbol(state, table, begin, begin.length);
+    const u32 own = longest_symbol(table, begin, begin.length);
     const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
     const Spelled ones = begin_of({~0ull, ~0ull, 16}, begin.length);
     u32 at = 2 * __umulhi(mixed, buckets), found;

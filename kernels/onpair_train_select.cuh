@@ -31,32 +31,29 @@ __device__ __forceinline__ u32 most_kept(const TrainView& view, const TrainRound
   return (round.spare ? codes * TRAIN_SPARE / 64 : codes) - 256;
 }
 
-// divide: the listed strings into those that are kept, those in the bin of the first that has no place, and others. `alone`: by one block,
-// which counts them in its shared memory.
-template <bool alone>
+// The bin of the first listed string that has no place, in shared.bin, and in shared.wanted how many of its bin have one.
+__device__ __forceinline__ void last_bin(const TrainState& state, u32 most, StringChoice& shared) {
+  for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) shared.histogram[i] = state.histogram[i];
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    u32 left = most;
+    const u32 found = bin_with(shared.histogram, &left);
+    __syncwarp();
+    if (threadIdx.x == 0) shared.wanted = left, shared.bin = found;
+  }
+  __syncthreads();
+}
+
+// divide: the listed strings into those that are kept, those in the bin of the first that has no place, and others.
 __device__ __forceinline__ void divide_list(const TrainView& view, TrainState& state, const TrainRound& round,
                                             StringChoice& shared) {
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
   const u32 listed = state.listed, most = most_kept(view, round);
   const bool all = listed <= most;
-  if (!all) {
-    for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) shared.histogram[i] = state.histogram[i];
-    __syncthreads();
-    if (threadIdx.x < 32) {
-      u32 left = most;
-      const u32 found = bin_with(shared.histogram, &left);
-      __syncwarp();
-      if (threadIdx.x == 0) shared.wanted = left, shared.bin = found;
-    }
-    __syncthreads();
-  }
-  const u32 bin = all ? 0 : shared.bin, step = alone ? TRAIN_THREADS : gridDim.x * TRAIN_THREADS;
-  if (alone) {
-    if (threadIdx.x == 0) shared.made = shared.edge = 0;
-    __syncthreads();
-  }
-  for (u32 base = (alone ? 0 : blockIdx.x * TRAIN_THREADS) + threadIdx.x; base < listed; base += 4 * step) {
+  if (!all) last_bin(state, most, shared);
+  const u32 bin = all ? 0 : shared.bin, step = gridDim.x * TRAIN_THREADS;
+  for (u32 base = blockIdx.x * TRAIN_THREADS + threadIdx.x; base < listed; base += 4 * step) {
     u64 some[4];  // on their way together
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) some[k] = base + k * step < listed ? keys[base + k * step] : 0;
@@ -64,43 +61,53 @@ __device__ __forceinline__ void divide_list(const TrainView& view, TrainState& s
     for (u32 k = 0; k < 4; ++k) {
       if (some[k] == 0) continue;
       const u32 i = base + k * step, own = all ? BINS : bin_of(some[k]);
-      if (own > bin) state.kept[256 + atomicAdd(alone ? &shared.made : &state.made, 1u)] = sources[i];
+      if (own > bin) state.kept[atomicAdd(&state.made, 1u)] = sources[i];
       if (own != bin) continue;
-      const u32 number = atomicAdd(alone ? &shared.edge : &state.edge, 1u);
-      if (number < MOST_EDGES) state.edges[number] = i;
+      const u32 number = atomicAdd(&state.edge, 1u);
+      if (number < MOST_EDGES) state.edges[number] = make_uint4(u32(some[k]), u32(some[k] >> 32), sources[i], i);
     }
   }
 }
 
-// select. By the first block, which has the bin from `divide_list`, and if it was `alone` how many are kept and between.
-__device__ __forceinline__ void select_strings(const TrainView& view, TrainState& state, const TrainRound& round,
-                                               StringChoice& shared, bool alone) {
+// select: what the next table is made of, in shared.sources; returns its codes. By one block, or by each the same, behind `divide_list`: so the
+// order follows from what that wrote, and from nothing else.
+__device__ __forceinline__ u32 select_strings(const TrainView& view, const TrainState& state, const TrainRound& round,
+                                              StringChoice& shared) {
   u32* const histogram = shared.histogram;
-  u32 &prefix = shared.prefix, &wanted = shared.wanted, &made = shared.made;
-  const Growing& table = state.tables[round.from];
-  Growing& next = state.tables[1 - round.from];
+  u32 &prefix = shared.prefix, &wanted = shared.wanted;
   const u64* const keys = reinterpret_cast<const u64*>(view.keys);
   const u32* const sources = reinterpret_cast<const u32*>(view.sources);
-  const u32 listed = state.listed, edge = alone ? shared.edge : state.edge;
-  const u32 kept = alone ? shared.made : state.made;
+  const u32 listed = state.listed, edge = state.edge, kept = state.made, bin = shared.bin;
   const bool all = listed <= most_kept(view, round);
-  const u32 bin = all ? 0 : shared.bin;
-  for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) state.histogram[i] = 0;
-  __syncthreads();
-  if (threadIdx.x == 0) made = 256 + kept;
-  __syncthreads();
+  for (u32 i = threadIdx.x; i < kept; i += TRAIN_THREADS) shared.sources[i] = state.kept[i];
+  u32 made = kept;
   if (!all && edge <= FINALISTS) {
     // Few are in the bin: each is compared with all others, by a warp.
     u64* const finalists = reinterpret_cast<u64*>(histogram);
-    for (u32 i = threadIdx.x; i < edge; i += TRAIN_THREADS) finalists[i] = keys[state.edges[i]];
+    for (u32 i = threadIdx.x; i < edge; i += TRAIN_THREADS)
+      finalists[i] = *reinterpret_cast<const u64*>(&state.edges[i]);
+    __syncthreads();
+    const u32 places = wanted;
+    if (threadIdx.x == 0) prefix = 0;
     __syncthreads();
     for (u32 one = threadIdx.x / 32; one < edge; one += TRAIN_THREADS / 32) {
       const u64 key = finalists[one];
-      u32 others = 0;
-      for (u32 i = lane_id(); i < edge; i += 32) others += finalists[i] >= key;
-      for (u32 step = 16; step > 0; step /= 2) others += __shfl_xor_sync(ALL_LANES, others, step);
-      if (lane_id() == 0 && others <= wanted) state.kept[atomicAdd(&made, 1u)] = sources[state.edges[one]];
+      u32 others = 0, before = 0;
+      for (u32 i = lane_id(); i < edge; i += 32) {
+        others += finalists[i] >= key;
+        before += finalists[i] > key || (finalists[i] == key && i < one);
+      }
+      for (u32 step = 16; step > 0; step /= 2) {
+        others += __shfl_xor_sync(ALL_LANES, others, step);
+        before += __shfl_xor_sync(ALL_LANES, before, step);
+      }
+      if (lane_id() == 0 && others <= places) {
+        shared.sources[kept + before] = state.edges[one].z;
+        atomicAdd(&prefix, 1u);
+      }
     }
+    __syncthreads();
+    made += prefix;
   } else if (!all) {
     // Within the bin: the key that `wanted` others are above or equal to, from its highest bits on.
     u32 below;
@@ -112,7 +119,7 @@ __device__ __forceinline__ void select_strings(const TrainView& view, TrainState
       for (u32 i = threadIdx.x; i < BINS; i += blockDim.x) histogram[i] = 0;
       __syncthreads();
       for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
-        const u64 key = keys[few ? state.edges[i] : i];
+        const u64 key = keys[few ? state.edges[i].w : i];
         if (key >> below == above) atomicAdd(&histogram[u32(key >> (below - digit)) & ((1u << digit) - 1)], 1u);
       }
       __syncthreads();
@@ -126,30 +133,22 @@ __device__ __forceinline__ void select_strings(const TrainView& view, TrainState
       above = above << digit | prefix;
       below -= digit;
     }
-    for (u32 i = threadIdx.x; i < count; i += TRAIN_THREADS) {
-      const u32 number = few ? state.edges[i] : i;
-      if (keys[number] > above && bin_of(keys[number]) == bin) state.kept[atomicAdd(&made, 1u)] = sources[number];
+#pragma unroll 1
+    for (u32 base = 0; base < count; base += TRAIN_THREADS) {
+      const u32 i = base + threadIdx.x, number = i >= count ? 0 : few ? state.edges[i].w : i;
+      const bool chosen = i < count && keys[number] > above && bin_of(keys[number]) == bin;
+      const u32 of_warp = __ballot_sync(ALL_LANES, chosen);
+      if (lane_id() == 0) histogram[threadIdx.x / 32] = __popc(of_warp);
+      __syncthreads();
+      u32 place = made + __popc(of_warp & ((1u << lane_id()) - 1));
+      for (u32 warp = 0; warp < TRAIN_THREADS / 32; ++warp) {
+        if (warp < threadIdx.x / 32) place += histogram[warp];
+        made += histogram[warp];
+      }
+      if (chosen) shared.sources[place] = sources[number];
+      __syncthreads();
     }
   }
   __syncthreads();
-  const u32 count = made;
-  if (threadIdx.x == 0) state.counts[1 - round.from] = count;
-  for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
-    const Spelled text = text_of_source(table, state.kept[code]);
-    next.words[code][0] = text.low, next.words[code][1] = text.high;
-    next.lengths[code] = u8(text.length);
-    const u32 hash = text.slot_hash(), slot = hash << 16 | (code + 1), pair = u32(text.low) & 0xffff;
-    u32 at = first_slot(hash);
-    while (atomicCAS(&state.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
-    const u32 of_length = 1u << (text.length - 2), four = place_of_4(text), eight = place_of_8(text);
-    atomicOr(&state.lengths_of[pair / 2], of_length << (16 * (pair & 1)));
-    if (text.length >= 4) atomicOr(&state.lengths_of_4[four / 2], of_length << (16 * (four & 1)));
-    if (text.length >= 8) atomicOr(&state.lengths_of_8[eight / 2], of_length << (16 * (eight & 1)));
-  }
-  __syncthreads();
-  for (u32 code = 256 + threadIdx.x; code < count; code += blockDim.x) {
-    const Spelled text = text_of(next, code);
-    const u32 shorter = next.lengths[longest_symbol(state, next, text, text.length - 1)];
-    state.found[code] = found_symbol(code, text.length, shorter);
-  }
+  return 256 + made;
 }

@@ -7,9 +7,8 @@
 __device__ __forceinline__ u32 first_slot(u32 slot_hash) { return slot_hash / (0xffffffffu / SLOTS + 1); }
 
 // The code of a symbol, or 0. `slot`: what is in its first slot.
-__device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Growing& table, const Spelled& text,
-                                              u32 slot_hash, u32 slot) {
-  for (u32 at = first_slot(slot_hash); slot != 0; slot = state.slots[at]) {
+__device__ __forceinline__ u32 symbol_spelled(const Growing& table, const Spelled& text, u32 slot_hash, u32 slot) {
+  for (u32 at = first_slot(slot_hash); slot != 0; slot = table.slots[at]) {
     const u32 code = (slot & 0xffff) - 1;
     if ((slot ^ slot_hash << 16) < 1u << 16 && text_of(table, code) == text) return code;
     at = (at + 1) & (SLOTS - 1);
@@ -17,7 +16,10 @@ __device__ __forceinline__ u32 symbol_spelled(const TrainState& state, const Gro
   return 0;
 }
 
-// Where the lengths of symbols that begin as a string are, by its first 4 and 8 bytes.
+// Where the lengths of symbols that begin as a string are, by its first 2, 4 and 8 bytes.
+__device__ __forceinline__ u32 place_of_2(const Spelled& text) {
+  return (u32(text.low) & 0xffff) * u32(TRAIN_HASH_LOW) / (0xffffffffu / LENGTHS_OF + 1);
+}
 __device__ __forceinline__ u32 place_of_4(const Spelled& text) {
   return u32(text.low) * u32(TRAIN_HASH_LOW) / (0xffffffffu / LENGTHS_OF + 1);
 }
@@ -27,13 +29,12 @@ __device__ __forceinline__ u32 place_of_8(const Spelled& text) {
 }
 
 // The longest symbol of at most `most` bytes that begins a string of at least as many.
-__device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Growing& table, const Spelled& text,
-                                              u32 most) {
-  const u32 pair = u32(text.low) & 0xffff, first = pair & 255, four = place_of_4(text), eight = place_of_8(text);
+__device__ __forceinline__ u32 longest_symbol(const Growing& table, const Spelled& text, u32 most) {
+  const u32 first = u32(text.low) & 255, two = place_of_2(text), four = place_of_4(text), eight = place_of_8(text);
   if (most < 2) return first;
-  const u32 of_4 = state.lengths_of_4[four / 2] >> (16 * (four & 1));
-  const u32 of_8 = state.lengths_of_8[eight / 2] >> (16 * (eight & 1));
-  u32 lengths = state.lengths_of[pair / 2] >> (16 * (pair & 1)) & ((1u << (most - 1)) - 1);
+  const u32 of_4 = table.lengths_of_4[four / 2] >> (16 * (four & 1));
+  const u32 of_8 = table.lengths_of_8[eight / 2] >> (16 * (eight & 1));
+  u32 lengths = table.lengths_of_2[two / 2] >> (16 * (two & 1)) & ((1u << (most - 1)) - 1);
   // Two and three bytes are bits 0 and 1, 4 to 7 bytes bits 2 to 5.
   lengths &= (of_4 | 0x3) & (of_8 | 0x3f);
   while (lengths != 0) {
@@ -42,11 +43,11 @@ __device__ __forceinline__ u32 longest_symbol(const TrainState& state, const Gro
     lengths &= ~(1u << (length - 2));
     const u32 other = lengths != 0 ? 33 - u32(__clz(int(lengths))) : length;
     const u32 of_one = begin_of(text, length).slot_hash(), of_two = begin_of(text, other).slot_hash();
-    const u32 slot = state.slots[first_slot(of_one)], slot_two = state.slots[first_slot(of_two)];
-    const u32 code = symbol_spelled(state, table, begin_of(text, length), of_one, slot);
+    const u32 slot = table.slots[first_slot(of_one)], slot_two = table.slots[first_slot(of_two)];
+    const u32 code = symbol_spelled(table, begin_of(text, length), of_one, slot);
     if (code != 0) return code;
     if (other == length) break;
-    const u32 second = symbol_spelled(state, table, begin_of(text, other), of_two, slot_two);
+    const u32 second = symbol_spelled(table, begin_of(text, other), of_two, slot_two);
     if (second != 0) return second;
     lengths &= ~(1u << (other - 2));
   }
@@ -60,3 +61,64 @@ __device__ __forceinline__ u32 found_symbol(u32 code, u32 length, u32 shorter) {
 __device__ __forceinline__ u32 found_code(u32 found) { return found & 8191; }
 __device__ __forceinline__ u32 found_length(u32 found) { return found >> 13 & 31; }
 __device__ __forceinline__ u32 found_shorter(u32 found) { return found >> 18; }
+
+// Forgets what symbols are found in. By one block.
+__device__ __forceinline__ void clear_places(Growing& table) {
+  constexpr u32 nbytes = sizeof(table.slots) + 3 * sizeof(table.lengths_of_2);
+  for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
+    reinterpret_cast<uint4*>(table.slots)[i] = make_uint4(0, 0, 0, 0);
+}
+
+// The first table: the single bytes.
+__device__ __forceinline__ void begin_table(Growing& table) {
+  clear_places(table);
+  for (u32 byte = threadIdx.x; byte < 256; byte += blockDim.x) {
+    table.words[byte][0] = byte, table.words[byte][1] = 0;
+    table.lengths[byte] = 1;
+    table.found[byte] = found_symbol(byte, 1, 1);
+  }
+  if (threadIdx.x == 0) table.count = 256;
+}
+
+// Makes the next table of strings of this one: `sources` begins with what code 256 is made of. By one block.
+__device__ __forceinline__ void make_table(Growing& table, const u32* sources, u32 count) {
+  // Where symbols are found there is room for what they spell.
+  u64(*const words)[2] = reinterpret_cast<u64(*)[2]>(table.slots);
+  u8* const lengths = reinterpret_cast<u8*>(words + (MOST_CODES - 256));
+  static_assert(sizeof(table.slots) + 3 * sizeof(table.lengths_of_2) >= 17 * (MOST_CODES - 256), "room");
+#pragma unroll 1
+  for (u32 i = threadIdx.x; 256 + i < count; i += TRAIN_THREADS) {
+    const Spelled text = text_of_source(table, sources[i]);
+    words[i][0] = text.low, words[i][1] = text.high;
+    lengths[i] = u8(text.length);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) table.count = count;
+#pragma unroll 1
+  for (u32 i = threadIdx.x; 256 + i < count; i += TRAIN_THREADS) {
+    table.words[256 + i][0] = words[i][0], table.words[256 + i][1] = words[i][1];
+    table.lengths[256 + i] = lengths[i];
+  }
+  __syncthreads();
+  clear_places(table);
+  __syncthreads();
+#pragma unroll 1
+  for (u32 code = 256 + threadIdx.x; code < count; code += TRAIN_THREADS) {
+    const Spelled text = text_of(table, code);
+    const u32 hash = text.slot_hash(), slot = hash << 16 | (code + 1);
+    u32 at = first_slot(hash);
+    while (atomicCAS(&table.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
+    const u32 of_length = 1u << (text.length - 2), two = place_of_2(text), four = place_of_4(text),
+              eight = place_of_8(text);
+    atomicOr(&table.lengths_of_2[two / 2], of_length << (16 * (two & 1)));
+    if (text.length >= 4) atomicOr(&table.lengths_of_4[four / 2], of_length << (16 * (four & 1)));
+    if (text.length >= 8) atomicOr(&table.lengths_of_8[eight / 2], of_length << (16 * (eight & 1)));
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (u32 code = 256 + threadIdx.x; code < count; code += TRAIN_THREADS) {
+    const Spelled text = text_of(table, code);
+    const u32 shorter = table.lengths[longest_symbol(table, text, text.length - 1)];
+    table.found[code] = found_symbol(code, text.length, shorter);
+  }
+}

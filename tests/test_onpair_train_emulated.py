@@ -18,7 +18,12 @@ __all__ = ["emulator"]
 
 
 def _train(
-    emulator: Emulator, scopes: list[npt.NDArray[np.uint8]], bits: list[int], level: str, schedule: str
+    emulator: Emulator,
+    scopes: list[npt.NDArray[np.uint8]],
+    bits: list[int],
+    level: str,
+    schedule: str,
+    in_shared: bool,
 ) -> list[OnPairTable]:
     """Tables of scopes: each is a segment of a column that has some characters before and behind it."""
     views, exported, lookups, scope_views = [], [], [], []
@@ -37,7 +42,7 @@ def _train(
     kept.append(emulator.buffer(words(scope_views)))
     scope_at = kept[-1].address
     for i, (chars, of_scope) in enumerate(zip(scopes, bits, strict=True)):
-        room = launch.train_room(chars.size, level, of_scope)
+        room = launch.train_room(chars.size, level, max(bits))
         kept.append(emulator.buffer(room.nbytes))
         at = kept[-1].address
         kept += [emulator.buffer(launch.ONPAIR_TRAINED.itemsize), emulator.buffer(launch.lookup_nbytes(of_scope))]
@@ -46,10 +51,9 @@ def _train(
         scope = scope_at + 8 * len(ScopeView._fields) * i
         views.append(launch.train_view(room, at, scope, of_scope, level, exported[-1], lookups[-1]))
     view = emulator.buffer(words(views))
-    module = emulator.load("onpair_train.cu", launch.train_defines())
+    module = emulator.load("onpair_train.cu", launch.train_defines(max(bits), in_shared))
     grid, arguments = (3, len(scopes)), [view, *launch.TRAIN_PARTS]
-    module.launch("onpair_sample", grid, launch.SAMPLE_THREADS, [view], schedule=schedule)
-    how = {"shared_mem": launch.TRAIN_SHARED, "together": True, "schedule": schedule}
+    how = {"shared_mem": launch.train_shared(max(bits), in_shared), "together": True, "schedule": schedule}
     module.launch("onpair_train", grid, launch.TRAIN_THREADS, arguments, **how)
     tables = []
     for at, lookup, of_scope in zip(exported, lookups, bits, strict=True):
@@ -77,11 +81,14 @@ def _same_lookup(made: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8], b
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("in_shared", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_tables(kind: str, schedule: str, emulator: Emulator, rng: np.random.Generator) -> None:
+def test_the_same_tables(
+    kind: str, in_shared: bool, schedule: str, emulator: Emulator, rng: np.random.Generator
+) -> None:
     scopes = [text(kind, size, rng) for size in (20_000, 700, 3)] + [text(kind, 30_000, rng)[:0]]
     bits = [10, 11, 12, 11]
-    tables = _train(emulator, scopes, bits, "default", schedule)
+    tables = _train(emulator, scopes, bits, "default", schedule, in_shared)
     for chars, of_scope, table in zip(scopes, bits, tables, strict=True):
         sample = plan.sample(chars, 0, chars.size, "default")
         assert table == train_table(*sample, chars.size, of_scope)
@@ -91,6 +98,6 @@ def test_the_same_tables(kind: str, schedule: str, emulator: Emulator, rng: np.r
 def test_more_codes_than_there_will_be(emulator: Emulator, rng: np.random.Generator) -> None:
     """While a table of 12 bits is trained it has more than 4,096 symbols."""
     chars = rng.integers(97, 117, 4_000_000, dtype=np.uint8)
-    (table,) = _train(emulator, [chars], [12], "default", "forward")
+    (table,) = _train(emulator, [chars], [12], "default", "forward", True)
     assert len(table) > 4_000
     assert table == train_table(*plan.sample(chars, 0, chars.size, "default"), chars.size, 12)

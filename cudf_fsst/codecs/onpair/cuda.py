@@ -93,15 +93,15 @@ class OnPairEncoder(TileEncoder):
             views.append(launch.train_view(own, room.in_turns + end, scope, self._bits, self._level, *to))
             end += own.nbytes
         lane.send(room.views, words(views))
-        defines = launch.train_defines()
-        sample, rounds = (get_kernel("onpair_train", name, defines) for name in ("onpair_sample", "onpair_train"))
+        in_shared = launch.train_in_shared(self._bits, device_attributes()["shared_per_block"])
+        defines, shared = launch.train_defines(self._bits, in_shared), launch.train_shared(self._bits, in_shared)
+        kernel = get_kernel("onpair_train", "onpair_train", defines, shared=in_shared)
         for i, (first, chunks) in enumerate(batches):
             count = (batches[i + 1][0] if i + 1 < len(batches) else len(views)) - first
             views_of = np.uint64(room.views + room.each.view * first)
             grid = max(1, min(multiprocessors // count, chunks // launch.BLOCK_CHUNKS))
-            lane.launch(sample, (4 * grid, count), launch.SAMPLE_THREADS, (views_of,))
             arguments = views_of, *launch.TRAIN_PARTS
-            lane.launch(rounds, (grid, count), launch.TRAIN_THREADS, arguments, launch.TRAIN_SHARED, together=True)
+            lane.launch(kernel, (grid, count), launch.TRAIN_THREADS, arguments, shared, together=True)
 
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int

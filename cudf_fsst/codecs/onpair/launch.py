@@ -25,8 +25,8 @@ COMPACT_SHARE = 4
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
 _ROW_NBYTES_EXTRA = 48
-#: Threads of a block of onpair_train and of onpair_sample; of those that count in a chunk, at least; shared memory.
-TRAIN_THREADS, SAMPLE_THREADS, _LEAST_CHUNK_THREADS, TRAIN_SHARED = 1024, 512, 128, 37 << 10
+#: Threads of a block of onpair_train; of those that count in a chunk, at least; shared memory, without the table.
+TRAIN_THREADS, _LEAST_CHUNK_THREADS, _TRAIN_SHARED = 1024, 128, 37 << 10
 #: Chunks of a sample for each block of onpair_train, at least.
 BLOCK_CHUNKS = 2
 #: Warps of a block of onpair_search, and of a multiprocessor, as registers allow. One block may have all of them where
@@ -86,8 +86,21 @@ def lift_defines() -> dict[str, int]:
     return {**text.DEFINES, "LIFT_CODES": LIFT_CODES}
 
 
-def train_defines() -> dict[str, int]:
-    """Constants of onpair_train.cu."""
+def train_in_shared(bits: int, shared_per_block: int) -> bool:
+    """Whether each block of onpair_train has the table in training in its shared memory.
+
+    One of 12 bits would leave little for what is read of the other arrays.
+    """
+    return bits < 12 and shared_per_block >= train_shared(bits, True)
+
+
+def train_shared(bits: int, in_shared: bool) -> int:
+    """Bytes of shared memory of a block of onpair_train."""
+    return _TRAIN_SHARED + (_growing_nbytes(bits) if in_shared else 0)
+
+
+def train_defines(bits: int, in_shared: bool) -> dict[str, int]:
+    """Constants of onpair_train.cu; `in_shared`: the table in training lies in shared memory."""
     return {
         **text.DEFINES,
         "SAMPLE_CHUNK": SAMPLE_CHUNK,
@@ -99,23 +112,25 @@ def train_defines() -> dict[str, int]:
         "TRAIN_MAX_CHUNKS": plan.SAMPLE_MAX // SAMPLE_CHUNK,
         "TRAIN_ROUNDS": len(train.ROUNDS),
         "TRAIN_THREADS": TRAIN_THREADS,
-        "SAMPLE_THREADS": SAMPLE_THREADS,
         "LEAST_CHUNK_THREADS": _LEAST_CHUNK_THREADS,
-        "TRAIN_SHARED": TRAIN_SHARED,
+        "TRAIN_SHARED": _TRAIN_SHARED,
+        "TRAIN_BITS": max(bits, 11),
+        "TRAIN_IN_SHARED": int(in_shared),
+        "GROWING_NBYTES": _growing_nbytes(bits),
         **_HASHES,
     }
 
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
+    trained = [train_defines(bits, train_in_shared(bits, shared_per_block)) for bits in (11, 12)]
     tiled = [defines(tile_size, staged) for tile_size in TILE_SIZES for staged in (True, False)]
     alone = {
         "onpair_automata": [AUTOMATA_DEFINES],
         "onpair_rows_lift": [lift_defines()],
         "onpair_check": [text.CHECK_DEFINES],
         "onpair_take": [text.TAKE_DEFINES],
-        "onpair_train": [train_defines()],
+        "onpair_train": trained,
         "onpair_values": [text.values_defines()],
     }
     searched = [search_defines(tile_size) for tile_size in TILE_SIZES]
@@ -179,6 +194,7 @@ class TrainView(NamedTuple):
     most_chunks: int
     exported: int
     lookup: int
+    arrived: int
 
 
 class TrainRoom(NamedTuple):
@@ -197,12 +213,22 @@ class TrainRoom(NamedTuple):
 
 #: What onpair_train.cu exports of a table.
 ONPAIR_TRAINED = np.dtype([("words", "<u8", 8192), ("lengths", "u1", 4096), ("count", "<u8")])
-_MOST_CODES = 4096 * train.SPARE // 64
 _MOST_EDGES, _BINS = 1 << 14, 1 << 11
-#: Of the kernel's `TrainState`.
-_STATE_NBYTES = align(
-    2 * align(17 * _MOST_CODES, 8) + 8 + 4 * 9 + 14 * _MOST_CODES + 4 * ((1 << 14) + 32768 + 8192 + _MOST_EDGES + _BINS)
-)
+
+
+def _most_codes(bits: int) -> int:
+    """Codes of a table in training at most; one kernel is for 10 and 11 bits."""
+    return train.SPARE << max(bits, 11) >> 6
+
+
+def _growing_nbytes(bits: int) -> int:
+    """Bytes of the kernel's `Growing`."""
+    return 21 * _most_codes(bits) + 4 * ((1 << 13) + (3 << max(bits, 11)) + 2)
+
+
+def _state_nbytes(bits: int) -> int:
+    """Bytes of the kernel's `TrainState`, which has a table where that is not in shared memory."""
+    return align(_growing_nbytes(bits) + 8 + 4 * 6 + 12 * _most_codes(bits) + 16 * _MOST_EDGES + 4 * _BINS)
 
 
 def _places_for(most: int) -> int:
@@ -213,9 +239,9 @@ def train_room(chars: int, level: str, bits: int) -> TrainRoom:
     """Room for a scope of at most so many characters, and codes of so many bits."""
     chunks = -(-min(chars, plan.sample_nbytes(chars, level)) // SAMPLE_CHUNK)
     part = chunks * SAMPLE_CHUNK
-    listed = part - part // 4 + _MOST_CODES
+    listed = part - part // 4 + _most_codes(bits)
     sizes = (
-        *(_STATE_NBYTES, part, 16 * train.SPARE << bits, 8 * _places_for(part), 8 * _places_for(listed)),
+        *(_state_nbytes(bits), part, 16 * train.SPARE << bits, 8 * _places_for(part), 8 * _places_for(listed)),
         *(8 * listed, 4 * listed),
     )
     places = list(accumulate(map(align, sizes), initial=0))
@@ -227,7 +253,7 @@ def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, expo
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
     places = (at + place for place in room[:7])
     buckets = prefixes.bucket_count(bits)
-    return TrainView._make((scope, *places, bits, buckets, most, room.most_chunks, exported, lookup))
+    return TrainView._make((scope, *places, bits, buckets, most, room.most_chunks, exported, lookup, 0))
 
 
 #: Of the rounds, two words: a byte a round.
