@@ -33,8 +33,7 @@ import typer
 import cudf_fsst
 import hostile
 import sound_files
-from cudf_fsst import cli
-from cudf_fsst.cli import terminal
+from cudf_fsst.cli import commands, terminal
 
 #: What a case may take: seconds of a CPU, and of a clock, for the machine may be busy.
 SECONDS, WAITING_SECONDS = 30, 300
@@ -171,9 +170,9 @@ class Reader:
 
     def command_line(self) -> None:
         for command in (
-            lambda: cli.inspect([self.path], symbols=True),
-            lambda: cli.inspect([self.path], check=True),
-            lambda: cli.decompress([self.path], output=self.parquet, force=True),
+            lambda: commands.inspect([self.path], symbols=True),
+            lambda: commands.inspect([self.path], check=True),
+            lambda: commands.decompress([self.path], output=self.parquet, force=True),
         ):
             try:
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -15,7 +15,7 @@ import cudf_fsst
 from cli_cases import run_bad, run_ok
 from column_cases import VALUES
 from cudf_fsst import batches
-from cudf_fsst.index import keep
+from cudf_fsst.index import of_pandas
 from cudf_fsst.interop import dtypes
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_no_python_string_holds(dtype: str, tmp_path: Path, monkeypat
     index = pd.Index([*range(99), None, *range(100)], dtype="Int64")
     found = pd.api.types.pandas_dtype(dtype)
     content = replace(column._content, type=dtypes.arrow_type(found), stored=dtypes.encode_dtype(found))
-    column = column._make(content, column._backend, "text", keep(index), found)
+    column = column._make(content, column._backend, "text", of_pandas(index), found)
     column.save(tmp_path / "text.fsst")
     assert "xff" in run_ok("inspect", tmp_path / "text.fsst", "--symbols")
     monkeypatch.setattr(batches, "PIECE_NBYTES", 100)
