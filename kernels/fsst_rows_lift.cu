@@ -6,8 +6,8 @@
 // begins 7 - i bytes before the symbol's end. `place`: where in both the state is. grid: 2 * states + 1 blocks, y = tables; block: 256 threads,
 // one a code.
 extern "C" __global__ void __launch_bounds__(256)
-    fsst_rows_lift(const u16* __restrict__ following, const u8* __restrict__ verdicts, u32 states, u32 place,
-                   const u64* __restrict__ tables, u32* __restrict__ automata) {
+    fsst_rows_lift(const u16* __restrict__ following, const u8* __restrict__ verdicts, u32 states,
+                   const u64* __restrict__ tables, u32* __restrict__ automata, u32 place) {
   const u32 row = blockIdx.x, code = threadIdx.x;
   const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(tables[blockIdx.y]);
   u64 symbol = table.entries[code];

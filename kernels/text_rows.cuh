@@ -1,17 +1,27 @@
-// Automata of rows that run over the tiles of any codec of text: where rows end, as bits; of bits, the answers. TILE is the tile size.
+// Automata of rows that begin anew with every row, run over the codes of any codec of text: an answer for each row. TILE is the tile size.
 //
-// Work unit: a warp has a piece of 32 consecutive tiles, one tile a lane. First the warp unpacks the lengths of the piece's rows, and sets a bit in
-// shared memory where one ends. Then each lane runs the codec's automaton over the codes of its tile, and on until the row ends that began
-// last in it. The bits where a row ends that counts are the result. Last the warp unpacks the lengths again, and writes the answers of all
-// rows that begin in the piece.
+// Work unit: a warp has a piece of 32 consecutive tiles, one tile a lane; its codes are staged. First the warp unpacks the
+// lengths of the piece's rows, and sets a bit in shared memory where one ends. Then each lane runs the automaton over the codes of its tile, and on
+// until the row ends that began last in it. Where a row ends it says in shared memory what the row is, a byte each. Last these bytes go
+// out, coalesced; where rows have no bytes their lengths are looked at again.
+//
+// A lane in whose tile no row begins at the first character begins in a state that says nothing until a row ends.
 //
 //            tile 0 of the piece     tile 1                      tile 31                 the next tile
 //   bits     w w w w w w w w copy    w w w w w w w w copy  ...   w w w w w w w w copy    w w w w w w w w -
 //
 // The word behind each tile's spreads them over the banks. It is a copy of the next one, so that a window may reach over a tile's end.
 //
-// Rows that end undecided are rare. A piece that has some is run twice: then their bits are those that count.
+// Rows that end undecided are rare. Tiles that have some are run over twice.
 // Rows of more than MOST_ROW bytes are left undecided: a lane alone would be at work too long.
+//
+// Two that lost, TPC-H l_comment SF 10 on an H200 (docs/kernels.md has another):
+// - bits where rows end that count, instead of bytes, and row lengths unpacked again for the answers: 1.56 to 1.93 ms.
+// - lanes that take row after row, with a branch where one ends, and codes behind an end that are read once more: 1.80 to 1.93 ms. Each lane
+//   of a warp ends its rows at other codes, so all lanes took the branch nearly always: 55 instructions a code.
+//
+// Invariant: whatever the codes, nothing outside the staged codes, the bits and the answers is touched: starts and lengths are clamped to
+// `codes_nbytes`, a lane that does not end a tile where it should stops, and every step reads a code at least.
 #pragma once
 
 #include "row_lengths.cuh"
@@ -26,31 +36,74 @@ typedef long long i64;
 #define BITS_CHARS (33 * TILE)
 #define NEAR_CHARS (BITS_CHARS - 32)
 
+// What is said of a row that is undecided; of one that counts it is less, but not 0.
+#define SAID_UNDECIDED 16
+
+// The answers for what is said of four rows, a byte each.
+__device__ __forceinline__ u32 answers_of(u32 said) {
+  return ((said | said >> 1 | said >> 2 | said >> 3) & 0x01010101) | (said >> 3 & 0x02020202);
+}
+
 // Where word i of the bits lies.
-__device__ __forceinline__ u32 place_of_word(u32 i) { return i + i / TILE_WORDS; }
+__device__ __forceinline__ u32 spread_word(u32 i) { return i + i / TILE_WORDS; }
+
+// Addresses of shared memory have 32 bits.
+template <bool global>
+struct AddressOf {
+#ifdef __CUDA_ARCH__
+  typedef u32 Type;
+  __device__ __forceinline__ static u32 in(const void* memory) { return u32(__cvta_generic_to_shared(memory)); }
+#else
+  typedef u64 Type;
+  static u64 in(const void* memory) { return reinterpret_cast<u64>(memory); }
+#endif
+};
+template <>
+struct AddressOf<true> {
+  typedef u64 Type;
+  __device__ __forceinline__ static u64 in(const void* memory) { return reinterpret_cast<u64>(memory); }
+};
+
+// Where the codes of a tile's block begin.
+__device__ __forceinline__ u64 block_start(const SegmentView& s, u32 tile) {
+  return __ldg(reinterpret_cast<const u64*>(s.block_starts) + tile / TILE_BLOCK);
+}
+
+// Codes of a segment from a byte on, by words: the first `staged` of them in shared memory.
+struct CodeWords {
+  const SegmentView& s;
+  u32 tile, base;  // the first staged code is behind so many of the tile's block
+  const u32* words;
+  u32 staged;
+
+  __device__ __forceinline__ u32 word(u32 i) const {
+    if (i < staged) return words[i];
+    const u64 codes = s.codes, origin = (block_start(s, tile) + base) / 16 * 16;
+    return load_word(codes + origin + 4 * u64(i), 0, codes + s.codes_nbytes);
+  }
+};
 
 // A lane on its way: places are counted from the first character of the piece.
-struct Walk {
-  const u32* ends;  // bits where rows end
-  u32* found;       // and where rows end that count
-  u32 at, stop;     // the next character, and the one behind the last row
-  u32 beyond;       // not 0: the row counts that ends behind all bits
-  u32 undecided;    // not 0: a row is
+struct Way {
+  const u32* ends;              // bits where rows end
+  AddressOf<false>::Type said;  // where something is said of the next row that ends
+  u32 at, stop;                 // the next character, and the one behind the last row
+  u32 undecided;                // not 0: a row is
 
   // Where rows end in the next 32 characters. near: `stop` is at most NEAR_CHARS.
   template <bool near>
   __device__ __forceinline__ u32 window() const {
     if (!near && at >= NEAR_CHARS) return stop - 1 - at < 32 ? 1u << (stop - 1 - at) : 0;
-    const u32* word = ends + place_of_word(at / 32);
+    const u32* word = ends + spread_word(at / 32);
     return __funnelshift_r(word[0], word[1], at);
   }
-  // Bit b of `some`: the row counts that ends behind character `at` + b.
-  template <bool near>
-  __device__ __forceinline__ void set(u32 some) {
-    if (!near && at >= NEAR_CHARS) beyond |= some;
-    const u32 place = at / 32, low = __funnelshift_l(0, some, at), high = __funnelshift_l(some, 0, at);
-    if (low != 0 && (near || at < BITS_CHARS)) atomicOr(found + place_of_word(place), low);
-    if (high != 0 && (near || at < NEAR_CHARS)) atomicOr(found + place_of_word(place + 1), high);
+  // Of the next row it is said what it is: SAID_UNDECIDED, or less if it counts, such as the length of the symbol that it ends in.
+  __device__ __forceinline__ void put(u32 what) const {
+#ifdef __CUDA_ARCH__
+    asm volatile("st.shared.u8 [%0], %1;" ::"r"(said), "r"(what));
+#else
+    *reinterpret_cast<u8*>(said) = u8(what);
+#endif
   }
 };
 
@@ -58,15 +111,20 @@ struct Walk {
 // where its eight neighbouring rows begin, and the one behind them, counted from `from`, and whether all rows of the block have
 // eight bytes or more. Of places further away it is known on which side they are. Returns the last that begins there, or just behind.
 template <typename Take>
-__device__ __forceinline__ u32 each_row_block(const SegmentView& s, u32 block, u64 from, u32 chars, const Take& take) {
+__device__ __forceinline__ u32 each_block(const SegmentView& s, u32 block, u64 from, u32 chars, const Take& take) {
   const u64* const all_starts = reinterpret_cast<const u64*>(s.row_starts);
   const u32 all = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), lane = lane_id();
   const i64 most = 1 << 29;
   u32 last = block;
   for (u32 first = block; first < all; first += 32) {  // lanes know 32 of them, one each
     const u32 mine = min(first + lane, all - 1);
-    const PackedBlock own(s, mine);
+    PackedBlock own(s, mine);
+    if (own.width > 48) own.width = 0;  // damaged: sums of such lengths may wrap, and rows have to ascend
     const i32 place = i32(max(min(i64(all_starts[mine] - from), most), -most));
+    if (lane > 0 && lane < 6 && own.width > 0) {  // those of this piece and the next one
+      prefetch(reinterpret_cast<u64>(own.bits));
+      prefetch(reinterpret_cast<u64>(own.bits + 8 * own.width - 1));
+    }
     const u32 sound = __ballot_sync(ALL_LANES, own.width <= 8 && own.minimum < 1 << 16);
     const u32 long_rows = __ballot_sync(ALL_LANES, own.minimum >= 8 && mine != all - 1);
     for (u32 j = 0; j < min(32u, all - first); ++j) {
@@ -88,17 +146,14 @@ __device__ __forceinline__ u32 each_row_block(const SegmentView& s, u32 block, u
         for (u32 k = 0; k < ROWS_PER_LANE; ++k)
           starts[k + 1] = starts[k] + i32(minimum + ((k < 4 ? near : far) >> (k % 4 * width) & mask));
       } else {
-        // Lengths are looked up twice: they would take many registers. Damaged ones are so short that no sum wraps, so rows ascend.
-        const i64 limit = 1ll << 60;
-        const auto length = [&](u32 k) { return min(packed.length(ROWS_PER_LANE * lane + k), 1ull << 40); };
-        u64 sum = 0;
+        u64 sum = 0;  // lengths are looked up twice: they would take many registers
 #pragma unroll
-        for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += length(k);
-        i64 at = max(min(i64(all_starts[b] - from), limit), -limit) + i64(warp_inclusive_sum(sum) - sum);
+        for (u32 k = 0; k < ROWS_PER_LANE; ++k) sum += packed.length(ROWS_PER_LANE * lane + k);
+        i64 at = (i64((all_starts[b] - from) << 2) >> 2) + i64(warp_inclusive_sum(sum) - sum);
 #pragma unroll
         for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
           starts[k] = i32(max(min(at, most), -most));
-          at += i64(length(k));
+          at += i64(packed.length(ROWS_PER_LANE * lane + k));
         }
         starts[ROWS_PER_LANE] = i32(max(min(at, most), -most));
       }
@@ -114,13 +169,15 @@ __device__ __forceinline__ u32 each_row_block(const SegmentView& s, u32 block, u
 }
 
 // What a warp knows of the rows of its piece.
-struct RowEnds {
+struct PieceRows {
+  u32 first;        // the number of the first row that begins in it
   u32 crossing;     // the number of the row that ends behind the piece, ~0: there is none
   i32 begin, end;   // its characters
   bool at_start;    // whether a row begins at the first character
   bool in_symbols;  // whether rows may begin and end in one symbol
+  bool gaps;        // whether rows may have no bytes
 
-  __device__ __forceinline__ bool too_long() const { return end - begin > i32(MOST_ROW); }
+  __device__ __forceinline__ bool too_long() const { return crossing != ~0u && end - begin > i32(MOST_ROW); }
 
   // Takes eight neighbouring rows of a piece of `chars` characters, and sets the bits where they end. bits: zeros before. Where rows have no
   // bytes, these are set again.
@@ -129,11 +186,14 @@ struct RowEnds {
     for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
       const u32 last = u32(starts[k + 1]) - 1;
       at_start |= starts[k] == 0;
-      if (last < BITS_CHARS) atomicOr(bits + place_of_word(last / 32), __funnelshift_l(0, 1, last));
+      if (last < BITS_CHARS) atomicOr(bits + spread_word(last / 32), __funnelshift_l(0, 1, last));
     }
     if (!long_rows) {
 #pragma unroll
-      for (u32 k = 0; k < ROWS_PER_LANE; ++k) in_symbols |= u32(starts[k + 1] - starts[k]) - 1 < 7;
+      for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
+        in_symbols |= u32(starts[k + 1] - starts[k]) - 1 < 7;
+        gaps |= starts[k] == starts[k + 1];
+      }
     }
     if (starts[0] < i32(chars) && starts[ROWS_PER_LANE] > i32(chars)) {
 #pragma unroll
@@ -141,11 +201,17 @@ struct RowEnds {
         if (u32(starts[k]) < chars && starts[k + 1] > i32(chars))
           crossing = row + k, begin = starts[k], end = starts[k + 1];
     }
+    if (first != ~0u) return;
+    u32 before = 0;
+#pragma unroll
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k) before += starts[k] < 0;
+    first = __shfl_sync(ALL_LANES, row, 0) + __shfl_sync(ALL_LANES, warp_inclusive_sum(before), 31);
   }
   // What one lane knows, or the other, becomes known to all.
   __device__ __forceinline__ void share() {
     at_start = __any_sync(ALL_LANES, at_start);
     in_symbols = __any_sync(ALL_LANES, in_symbols);
+    gaps = __any_sync(ALL_LANES, gaps);
     const u32 who = __ballot_sync(ALL_LANES, crossing != ~0u);
     if (who == 0) return;
     const u32 source = __ffs(who) - 1;
@@ -155,151 +221,177 @@ struct RowEnds {
   }
 };
 
-// Writes the answers to eight neighbouring rows, as far as they begin in a piece of `chars` characters. bits: where rows end that count; beyond:
-// whether the one does that ends behind them. second: those that are undecided, else the others.
-__device__ __forceinline__ void answer_eight_rows(const i32* starts, bool long_rows, u32 chars, const u32* bits,
-                                                  bool beyond, bool second, u8* to) {
-  if (starts[0] >= i32(chars) || starts[ROWS_PER_LANE] <= 0) return;
-  const bool whole = long_rows && starts[0] >= 0 && starts[ROWS_PER_LANE] <= i32(chars);
-  u32 mine = 0, found = 0;
-  if (whole) {
-#pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u32 last = u32(starts[k + 1]) - 1, word = bits[place_of_word(last / 32)];
-      found = __funnelshift_r(found, __funnelshift_r(word, word, last), 1);
-    }
-    mine = 255, found >>= 24;
-  } else {
-#pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u32 last = u32(starts[k + 1]) - 1, place = min(last, u32(BITS_CHARS - 1));
-      if (u32(starts[k]) < chars && starts[k + 1] > starts[k]) mine |= 1u << k;
-      found |= (last < BITS_CHARS ? bits[place_of_word(place / 32)] >> (place % 32) & 1 : u32(beyond)) << k;
-    }
-  }
-  if (!second && mine == 255 && (reinterpret_cast<u64>(to) & 7) == 0) {  // four bits, each to its own byte
-    *reinterpret_cast<uint2*>(to) =
-        make_uint2((found & 15) * 0x204081 & 0x1010101, (found >> 4) * 0x204081 & 0x1010101);
-    return;
-  }
-  if (second) mine &= found;
-#pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k)
-    if (mine >> k & 1) to[k] = second ? 2 : found >> k & 1;
-}
-
-// Where the rows end that begin in this lane's tile, 0 where none does; begins: whether one does at its first character. The tile has `chars`
-// characters.
-__device__ __forceinline__ u32 stop_behind_rows(const u32* bits, const RowEnds& piece, u32 chars, bool begins) {
-  const u32 lane = lane_id(), *mine = bits + lane * (TILE_WORDS + 1), last = mine[TILE_WORDS - 1];
-  u32 some = last & 0x7fffffff;
-#pragma unroll
-  for (u32 i = 0; i + 1 < TILE_WORDS; ++i) some |= mine[i];
-  if (chars == 0 || (!begins && some == 0)) return 0;
-  if (chars < TILE || last >> 31) return lane * TILE + chars;
-  for (u32 i = (lane + 1) * TILE_WORDS; i < 33 * TILE_WORDS; ++i) {
-    const u32 word = bits[place_of_word(i)];
-    if (word != 0) return 32 * i + __ffs(word);
-  }
-  if (piece.crossing == ~0u) return lane * TILE + chars;
-  return u32(piece.too_long() ? piece.begin : piece.end);
-}
-
-// The tiles of a piece that this warp runs over: what a lane knows of its own, 0 codes where there is none.
-struct WalkedTile {
-  u64 start;  // the first of its codes
-  u32 tile, count, chars, next_count;
+// What a lane knows of its tile.
+struct LaneTile {
+  u32 start, count, chars;  // the first of its codes, counted from that of its block, and how many; characters
+  u32 rows, before;         // that begin in it, and in those of the lanes before
+  u32 stop;                 // where the rows end that begin in it, 0: none does
+  bool begins;              // whether one begins at its first character
 };
 
-// Runs over the codes of all tiles of a piece; gives the lane's walk. automaton: a codec's, which a lane has `run` over its tile and on.
-template <typename Automaton>
-__device__ __forceinline__ void walk_piece(const Automaton& automaton, const SegmentView& s, const WalkedTile& own,
-                                           u32* codes_at, u32 codes_capacity, u32 entry, bool in_symbols, bool second,
-                                           Walk& walk) {
+// Finds out about the rows of the lane's tile. bits: where rows end.
+__device__ __forceinline__ void find_begins(LaneTile& own, const u32* bits, const PieceRows& piece) {
+  const u32 lane = lane_id(), *mine = bits + lane * (TILE_WORDS + 1), last = mine[TILE_WORDS - 1];
+  own.begins = own.chars > 0 && (lane == 0 ? piece.at_start : mine[-2] >> 31);
+  // A row that ends with the tile is followed by one of the next tile, or by none.
+  u32 rows = own.begins;
+#pragma unroll
+  for (u32 i = 0; i < TILE_WORDS; ++i) rows += __popc(mine[i]);
+  if (own.chars < TILE)
+    rows -= min(rows, own.chars > 0 ? mine[(own.chars - 1) / 32] >> (own.chars - 1) % 32 & 1 : rows);
+  else
+    rows -= last >> 31;
+  if (piece.too_long() && rows > 0 && u32(piece.begin) - lane * TILE < TILE) --rows;  // it is left out
+  own.rows = rows;
+  own.before = warp_inclusive_sum(rows) - rows;
+  own.stop = lane * TILE + own.chars;
+  if (rows == 0) own.stop = 0;
+  if (rows == 0 || own.chars < TILE || last >> 31) return;
+  for (u32 i = (lane + 1) * TILE_WORDS; i < 33 * TILE_WORDS; ++i) {
+    const u32 word = bits[spread_word(i)];
+    if (word != 0) {
+      own.stop = 32 * i + __ffs(word);
+      return;
+    }
+  }
+  if (piece.crossing != ~0u) own.stop = u32(piece.too_long() ? piece.begin : piece.end);
+}
+
+// Writes what is said of `count` rows, the first of them number `from` of the piece's rows, to the column's `answers`. It lies in shared memory as
+// it does there modulo 4.
+__device__ __forceinline__ void write_said(const SegmentView& s, const PieceRows& piece, u32 from, u32 count,
+                                           const u8* said, u64 column_answers) {
   const u32 lane = lane_id();
-  const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
-  u32 open = __ballot_sync(ALL_LANES, own.count > 0 && walk.stop > walk.at);  // tiles still to run over
-  while (open != 0) {
-    const u64 base = __shfl_sync(ALL_LANES, own.start, __ffs(open) - 1);
-    const u64 origin = base / 16 * 16;
-    const bool fits = (open >> lane & 1) && own.start >= base && own.start + own.count - origin <= codes_capacity;
-    const u32 batch = __ballot_sync(ALL_LANES, fits);
-    const u64 stop = __shfl_sync(ALL_LANES, own.start + own.count, 31 - __clz(batch));
-    const u64 end = min(stop + RUN_ON_NBYTES, codes_nbytes);
-    stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base, end);
-    // The next ones are needed soon.
-    if (stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128) prefetch(codes + stop + 128 * lane);
-    __syncwarp();
-    if (fits)
-      automaton.run(s, origin, codes_at, u32(end - origin) / 4, u32(own.start - origin), own, entry, in_symbols, second,
-                    walk);
-    open &= ~batch;
-    __syncwarp();
+  u8* const answers = reinterpret_cast<u8*>(column_answers) + s.first_row;
+  u8* const to = answers + piece.first + from;
+  const u32 skew = u32(reinterpret_cast<u64>(to) & 3);
+  count = u32(min(u64(count), s.rows - min(s.rows, u64(piece.first) + from)));
+  if (!piece.gaps) {
+    for (u32 i = 4 * lane; i < skew + count; i += 128) {
+      if (i >= skew && i + 4 <= skew + count) {
+        *reinterpret_cast<u32*>(to - skew + i) = answers_of(*reinterpret_cast<const u32*>(said + i));
+      } else {
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k)
+          if (i + k >= skew && i + k < skew + count) to[i + k - skew] = u8(answers_of(said[i + k]));
+      }
+    }
+    return;
+  }
+  u32 seen = 0;
+#pragma unroll 1
+  for (u64 row = piece.first + lane; seen < from + count && row - lane < s.rows; row += 32) {
+    const bool there = row < s.rows && PackedBlock(s, row / ROW_BLOCK).length(u32(row % ROW_BLOCK)) != 0;
+    const u32 some = __ballot_sync(ALL_LANES, there), at = seen + __popc(some & ((1u << lane) - 1)) - from;
+    if (there && at < count) answers[row] = u8(answers_of(said[skew + at]));
+    seen += __popc(some);
   }
 }
 
-// Answers for the rows that begin in this warp's pieces, from tile `first_tile` on, a byte each. outside: the entry from which a lane runs that comes
-// into a row that is none of its own; from 0 it begins a row. room: shared memory, 8 * BITS_WORDS bytes and the staged codes.
+// Bytes of shared memory of a warp.
+__device__ __forceinline__ u32 rows_room(u32 codes_capacity, u32 said_capacity) {
+  return 4 * BITS_WORDS + said_capacity + codes_capacity + RUN_ON_NBYTES + 16;
+}
+
+// Answers for the rows that begin in this warp's pieces, from tile `first_tile` on; answers: address of those of the column. A codec's automaton
+// has run_tile(codes, at, begins, tile, count, chars, single, second, way): over the `count` bytes of codes of a tile, from byte `at` of `codes` on, which stand
+// for `chars` characters, and on over the next tiles' codes as far as the lane has to. begins: a row begins with the tile; single: rows may
+// begin and end in eight characters; second: it is said of undecided rows that they are, else of those that count.
 template <typename Automaton>
-__device__ __forceinline__ void answer_by_walks(const Automaton& automaton, const SegmentView& s, u32 outside,
-                                                u32 first_tile, u32 codes_capacity, u32 pieces, u32* room,
-                                                u8* answers) {
-  u32 *const ends = room, *const found = ends + BITS_WORDS, *const codes_at = found + BITS_WORDS;
+__device__ __forceinline__ void answer_rows(const Automaton& automaton, const SegmentView& s, u32 first_tile,
+                                            u32 codes_capacity, u32 said_capacity, u32 pieces, u32* room, u64 answers) {
   const u32 lane = lane_id();
-  const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
-  if (first_tile >= tiles || s.rows == 0) return;
+  u32 *const ends = room, *const codes_at = ends + BITS_WORDS + said_capacity / 4;
+  u8* const said = reinterpret_cast<u8*>(ends + BITS_WORDS);
+  if (u64(first_tile) * TILE >= s.chars || s.rows == 0) return;
   u32 block = warp_last_that(0u, u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), [&](u32 b) {
     return reinterpret_cast<const u64*>(s.row_starts)[b] <= u64(first_tile) * TILE;
   });
+  // Codes of earlier tiles of the block: in shared memory, for there are few registers.
+  u32& kept = ends[BITS_WORDS - 1];
+  {
+    u32 before = 0;
+#pragma unroll 1
+    for (u32 tile = first_tile / TILE_BLOCK * TILE_BLOCK + lane; tile < first_tile; tile += 32)
+      before += length_of_tile(s, tile, ~0ull);
+    before = warp_inclusive_sum(before);
+    if (lane == 31) kept = before;
+  }
+  __syncwarp();
 
 #pragma unroll 1
-  for (u32 piece = 0; piece < pieces && first_tile < tiles; ++piece, first_tile += 32) {
-    const u64 from = u64(first_tile) * TILE, tile_begin = from + lane * TILE, codes_nbytes = s.codes_nbytes;
-    const u32 piece_chars = u32(min(u64(32 * TILE), chars - from));
-    WalkedTile own = {0, first_tile + lane, 0, 0, 0};
-    own.chars = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
-    BlockLengths lengths;
-    lengths.load(s, first_tile / TILE_BLOCK, tiles);
-    u32 start_in_block;
-    own.count = lengths.of_tile(first_tile % TILE_BLOCK / 32, &start_in_block);
-    own.next_count = __shfl_down_sync(ALL_LANES, own.count, 1);
-    if (lane == 31) own.next_count = length_of_tile(s, first_tile + 32, tiles);
-    own.start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + first_tile / TILE_BLOCK) + start_in_block;
-    if (own.count > own.chars || own.start > codes_nbytes || own.count > codes_nbytes - own.start)
-      own.count = 0, own.start = 0;
-
-    for (u32 i = lane; i < 2 * BITS_WORDS; i += 32) ends[i] = 0;
-    __syncwarp();
-    RowEnds rows = {~0u, 0, 0, false, false};
-    Walk walk = {ends, found, 0, 0, 0, 0};
-    u32 entry = 0, stop = 0, next = block;
-    // First rows are noted, then answers written, and where some are undecided written again.
-#pragma unroll 1
-    for (u32 step = 0;; ++step) {
-      const bool beyond = __any_sync(ALL_LANES, walk.beyond != 0);
-      next = each_row_block(s, block, from, piece_chars, [&](u32 row, const i32* starts, bool long_rows) {
-        if (step == 0)
-          rows.note(row, starts, long_rows, piece_chars, ends);
-        else
-          answer_eight_rows(starts, long_rows, piece_chars, found, beyond, step == 2, answers + row);
-      });
-      __syncwarp();
-      if (step == 0) {
-        rows.share();
-        ends[lane * (TILE_WORDS + 1) + TILE_WORDS] = ends[(lane + 1) * (TILE_WORDS + 1)];
-        __syncwarp();
-        const bool begins = lane == 0 ? rows.at_start : ends[lane * (TILE_WORDS + 1) - 2] >> 31;
-        stop = stop_behind_rows(ends, rows, own.chars, begins), entry = begins ? 0 : outside;
-      } else {
-        if (lane == 0 && rows.crossing != ~0u && rows.too_long()) answers[rows.crossing] = 2;
-        if (step == 2 || !__any_sync(ALL_LANES, walk.undecided != 0)) break;
-        for (u32 i = lane; i < BITS_WORDS; i += 32) found[i] = 0;
-        __syncwarp();
-      }
-      walk = {ends, found, lane * TILE, stop, 0, 0};
-      walk_piece(automaton, s, own, codes_at, codes_capacity, entry, rows.in_symbols, step == 1, walk);
+  for (bool more = true; more;) {  // pieces
+    const u64 from = u64(first_tile) * TILE;
+    LaneTile own;
+    u32 piece_chars, length;
+    {
+      const u64 chars = s.chars, tile_begin = from + lane * TILE, codes_nbytes = s.codes_nbytes;
+      piece_chars = u32(min(u64(32 * TILE), chars - from));
+      own.chars = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
+      own.count = length = length_of_tile(s, first_tile + lane, (chars + TILE - 1) / TILE);
+      const u32 behind = kept + warp_inclusive_sum(own.count);
+      own.start = behind - own.count;
+      const u64 start = block_start(s, first_tile) + own.start;
+      if (own.count > own.chars || start > codes_nbytes || own.count > codes_nbytes - start) own.count = 0;
     }
-    block = next;
     __syncwarp();
+#pragma unroll 1
+    for (u32 i = lane; i < BITS_WORDS / 4; i += 32) reinterpret_cast<uint4*>(ends)[i] = make_uint4(0, 0, 0, 0);
+    __syncwarp();
+    if (lane == 31) kept = own.start + length;
+    PieceRows rows = {~0u, ~0u, 0, 0, false, false, false};
+    block = each_block(s, block, from, piece_chars, [&](u32 row, const i32* starts, bool long_rows) {
+      rows.note(row, starts, long_rows, piece_chars, ends);
+    });
+    rows.share();
+    __syncwarp();
+    ends[lane * (TILE_WORDS + 1) + TILE_WORDS] = ends[(lane + 1) * (TILE_WORDS + 1)];
+    __syncwarp();
+    find_begins(own, ends, rows);
+    if (rows.too_long() && lane == 0) reinterpret_cast<u8*>(answers)[s.first_row + rows.crossing] = 2;
+
+    u32 open = __ballot_sync(ALL_LANES, own.count > 0 && own.rows > 0);  // tiles still to run over
+    while (open != 0) {
+      u32 batch, staged, at;
+      {
+        const u32 leader = __ffs(open) - 1, start = __shfl_sync(ALL_LANES, own.start, leader);
+        const u64 codes = s.codes, codes_nbytes = s.codes_nbytes, base = block_start(s, first_tile) + start;
+        at = own.start - start + u32(base & 15);
+        const u32 rows_behind = own.before + own.rows - __shfl_sync(ALL_LANES, own.before, leader);
+        batch = __ballot_sync(ALL_LANES, (open >> lane & 1) && at + own.count <= codes_capacity &&
+                                             rows_behind + SAID_SPARE <= said_capacity);
+        const u32 stop = __shfl_sync(ALL_LANES, at + own.count, 31 - __clz(batch));
+        const u64 first = base / 16 * 16, end = min(first + stop + RUN_ON_NBYTES, codes_nbytes);
+        staged = u32(end - first) / 4;
+        stage_codes(reinterpret_cast<uint4*>(codes_at), codes, codes_nbytes, base, end);
+        // The next ones are needed soon.
+        if (first + stop + 128 * lane < codes_nbytes && lane < codes_capacity / 128)
+          prefetch(codes + first + stop + 128 * lane);
+      }
+#pragma unroll 1
+      for (u32 i = lane; i < said_capacity / 16; i += 32) reinterpret_cast<uint4*>(said)[i] = make_uint4(0, 0, 0, 0);
+      __syncwarp();
+#pragma unroll 1
+      for (bool second = false;; second = true) {
+        const u32 leader = __ffs(open) - 1, start = __shfl_sync(ALL_LANES, own.start, leader);
+        const u32 first_row = __shfl_sync(ALL_LANES, own.before, leader);
+        const u32 skew = u32(answers + s.first_row + rows.first + first_row) & 3;
+        Way way = {ends, AddressOf<false>::in(said) + skew + own.before - first_row - !own.begins, lane * TILE,
+                   own.stop, 0};
+        if (batch >> lane & 1) {
+          automaton.run_tile(CodeWords{s, first_tile, start, codes_at, staged}, at, own.begins, first_tile + lane,
+                             own.count, own.chars, rows.in_symbols || second, second, way);
+        }
+        __syncwarp();
+        if (second || !__any_sync(ALL_LANES, way.undecided != 0)) break;
+      }
+      const u32 first_row = __shfl_sync(ALL_LANES, own.before, __ffs(open) - 1);
+      const u32 count = __shfl_sync(ALL_LANES, own.before + own.rows, 31 - __clz(batch)) - first_row;
+      write_said(s, rows, first_row, count, said, answers);
+      open &= ~batch;
+      __syncwarp();
+    }
+    first_tile += 32;
+    more = first_tile % (32 * pieces) != 0 && u64(first_tile) * TILE < s.chars;
   }
 }

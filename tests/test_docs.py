@@ -265,7 +265,7 @@ CONSTANTS: dict[str, tuple[tuple[str, str], ...]] = {
     "questions": (
         ("`isin` of strings | up to {:,} strings", "query.asked.MOST_VALUES"),
         ("needs more than {} states", "automata.machine.MAX_STATES"),
-        ("rows of more than {} KiB on a GPU", "codecs.fsst.launch.MOST_ROW >> 10"),
+        ("rows of more than {} KiB on a GPU", "codecs.text.launch.MOST_ROW >> 10"),
         ("a pattern of more than {} bytes", "codecs.text.search.MAX_PATTERN"),
     ),
     "performance": (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cudf_fsst import automata
-from cudf_fsst.codecs.onpair import launch
+from cudf_fsst.codecs.text import launch
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator

@@ -462,9 +462,11 @@ def device_attributes() -> dict[str, int]:
 
 @cache
 def _attributes(device: int) -> dict[str, int]:
-    every = cupy.cuda.Device(device).attributes
+    of_device = cupy.cuda.Device(device)
+    every = of_device.attributes
     return {
         "multiprocessors": every["MultiProcessorCount"],
         "shared_per_block": every["MaxSharedMemoryPerBlockOptin"],
         "shared_per_multiprocessor": every["MaxSharedMemoryPerMultiprocessor"],
+        "architecture": int(of_device.compute_capability),
     }

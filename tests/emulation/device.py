@@ -326,7 +326,8 @@ class FakeDevice:
                 "MultiProcessorCount": multiprocessors,
                 "MaxSharedMemoryPerBlockOptin": self.shared_per_block,
                 "MaxSharedMemoryPerMultiprocessor": shared_per_multiprocessor,
-            }
+            },
+            gpu[3:],
         )
 
     def kernel(self, file: str, name: str, defines: Mapping[str, int], shared: int = 0) -> _Kernel:
@@ -420,7 +421,7 @@ class FakeDevice:
         assert isinstance(array, _DeviceArray), "CuPy takes its own arrays only"
         return array if array._host.flags.c_contiguous else array.copy()
 
-    def _make_modules(self, attributes: Mapping[str, int]) -> dict[str, types.ModuleType]:
+    def _make_modules(self, attributes: Mapping[str, int], capability: str) -> dict[str, types.ModuleType]:
         def module(name: str, **content: Any) -> types.ModuleType:
             made = types.ModuleType(name)
             made.__dict__.update(content)
@@ -453,7 +454,9 @@ class FakeDevice:
             runtime=runtime,
             Stream=Stream,
             Event=_Event,
-            Device=lambda number=0: types.SimpleNamespace(id=number, attributes=attributes),
+            Device=lambda number=0: types.SimpleNamespace(
+                id=number, attributes=attributes, compute_capability=capability
+            ),
             alloc_pinned_memory=self._alloc_pinned,
         )
         cupy = module(

@@ -16,8 +16,8 @@ from . import TILE_SIZE, launch
 from .cuda_encode import encoders as encoders
 from .cuda_kernels import choices as choices
 from .cuda_kernels import get_kernel
+from .cuda_match import answer as answer
 from .cuda_match import match as match
-from .cuda_rows import answer as answer
 from .kernel_tables import decode_table as decode_table
 
 #: fsst_take.cu decodes the tiles of single rows.

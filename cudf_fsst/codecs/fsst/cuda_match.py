@@ -1,11 +1,14 @@
-"""How FSST's codes are searched on the GPU: what `text.cuda_search` asks of a codec."""
+"""How FSST's codes are searched, and rows are read, on the GPU: what `text.cuda_search` and `text.cuda_rows` ask."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
-from ..text import cuda_search
+from ..text import cuda_rows, cuda_search
 from ..text.launch import SearchShape, decode_codes_capacity
 from ..text.search import Plan
 from . import launch
@@ -54,9 +57,37 @@ class FsstSearcher:
         return get_kernel("fsst_values", name)
 
 
-_SEARCHER = FsstSearcher()
+class FsstRunner:
+    """See `text.cuda_rows.RowRunner`."""
+
+    def resident(self, architecture: int, staged: bool) -> int:
+        return launch.rows_resident(architecture, staged)
+
+    def automaton_nbytes(self, states: int) -> int:
+        return launch.ROWS_NBYTES * states + launch.RESTARTS_NBYTES
+
+    def staged_nbytes(self, states: int) -> int:
+        return self.automaton_nbytes(states) if states <= launch.NARROW_STATES else 0
+
+    def lift(self, states: int, staged: bool) -> cuda_rows.Lift:
+        kernel, place = get_kernel("fsst_rows_lift", "fsst_rows_lift"), np.uint32(launch.ROWS_PLACES[staged])
+        return cuda_rows.Lift(kernel, 2 * states + 1, 256, (place,))
+
+    def kernel(self, tile_size: int, staged: bool) -> Any:
+        return get_kernel("fsst_rows", "fsst_rows" if staged else "fsst_rows_large", tile_size)
+
+    def more(self) -> tuple[()]:
+        return ()
+
+
+_SEARCHER, _RUNNER = FsstSearcher(), FsstRunner()
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
     """See `contract.DeviceTextCodec`."""
     return cuda_search.match(reading, plan, _SEARCHER, kept=kept, lane=lane)
+
+
+def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
+    """See `contract.DeviceTextCodec`."""
+    return cuda_rows.answer(reading, machine, _RUNNER, lane=lane)

@@ -59,11 +59,10 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
 def rows_defines(tile_size: int = 0) -> dict[str, int]:
     """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu."""
     return {
-        **(defines(tile_size) if tile_size else DEFINES),
-        "RUN_ON_NBYTES": text.RUN_ON_NBYTES,
-        "ROWS_THREADS": 32 * _ROWS_WARPS_MAX,
-        "ROWS_LARGE_THREADS": 32 * _ROWS_LARGE_WARPS_MAX,
-        "MOST_ROW": MOST_ROW,
+        **DEFINES,
+        **(text.rows_defines(tile_size) if tile_size else {}),
+        "ROWS_THREADS": 32 * _ROWS_RESIDENT,
+        "ROWS_THREADS_90": 32 * _ROWS_RESIDENT_90,
         "WIDE_SHIFT": ROWS_PLACES[0],
         "NARROW_SHIFT": ROWS_PLACES[1],
     }
@@ -193,11 +192,9 @@ _SEARCH_RESIDENT = 40
 #: Bytes of an automaton of rows that reads codes, for each state of that of bytes, and of its restarts.
 ROWS_NBYTES, RESTARTS_NBYTES = 2 * 256 * 4, 256 * 8 * 2
 #: Where its entries have a state: wide ones, and narrow ones, which have room for so many.
-ROWS_PLACES, _NARROW_STATES = (5, 8), 128
-#: Warps of a block that fsst_rows and fsst_rows_large are compiled for, and of a multiprocessor, as registers allow.
-_ROWS_WARPS_MAX, _ROWS_LARGE_WARPS_MAX = 24, 24
-#: Bytes of a row that fsst_rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
-MOST_ROW = 1 << 15
+ROWS_PLACES, NARROW_STATES = (5, 8), 128
+#: Warps of a block that fsst_rows.cu is compiled for, and of a multiprocessor, as registers allow; fsst_rows on sm_90.
+_ROWS_RESIDENT, _ROWS_RESIDENT_90 = 24, 32
 
 #: Waves that fsst_encode takes together at most, as if they were one.
 ENCODE_GROUP = 8
@@ -392,55 +389,9 @@ def search_shape(
     beside = 4 * planes * (PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS)
     most = _SEARCH_WARPS_MAX, _SEARCH_RESIDENT
     limits = shared_per_block, shared_per_multiprocessor
-    return _staging(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)
+    return text.staging_shape(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)
 
 
-@lru_cache(256)
-def said_capacity(tile_size: int, rows: int, chars: int) -> int:
-    """Bytes in which a warp of fsst_rows says something of rows: of most pieces of a column, and of any tile."""
-    per_piece = -(-rows * PIECE_TILES * tile_size // max(chars, 1))
-    return align(min(5 * per_piece // 4, PIECE_TILES * tile_size) + tile_size + 12)
-
-
-@lru_cache(256)
-def rows_shape(
-    tile_size: int,
-    codes_capacity: int,
-    said: int,
-    states: int,
-    shared_per_block: int,
-    shared_per_multiprocessor: int,
-) -> SearchShape:
-    """Shape of fsst_rows; no states: of one whose automaton is in global memory.
-
-    The automaton lies in shared memory where nearly as many warps fit as without. Two blocks end sooner than one:
-    TPC-H SF 10 l_comment on an H200, 1.43 ms with two of 16 warps, 1.55 with one of 32.
-    """
-    automaton = ROWS_NBYTES * states + RESTARTS_NBYTES if 0 < states <= _NARROW_STATES else 0
-    beside = 4 * (33 * (tile_size // 32 + 1) + 3) + said
-    limits = shared_per_block, shared_per_multiprocessor
-    for most in (_ROWS_WARPS_MAX // 2, _ROWS_WARPS_MAX):
-        shape = _staging(tile_size, codes_capacity, automaton, 7, beside, (most, _ROWS_WARPS_MAX), *limits)
-        if shape.staged:
-            return shape
-    most = _ROWS_LARGE_WARPS_MAX
-    return _staging(tile_size, codes_capacity, 0, 7, beside, (most // 2, most), *limits)
-
-
-def _staging(
-    tile_size: int, codes_capacity: int, automaton: int, eighths: int, beside: int, most: tuple[int, int], *limits: int
-) -> SearchShape:
-    """The most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
-
-    The automaton is staged if so many eighths of the warps still fit, of those that would without. `beside`: bytes of a
-    warp beside its codes; `most` and `limits` are those of `text.launch.shape_with`.
-    """
-    while codes_capacity >= tile_size + 16:
-        warp = beside + codes_capacity + text.RUN_ON_NBYTES + 16
-        staged, large = (text.shape_with(nbytes, warp, codes_capacity, most, *limits) for nbytes in (automaton, 0))
-        if staged.resident and 8 * staged.resident >= eighths * large.resident:
-            return staged
-        if large.resident:
-            return large
-        codes_capacity = align(codes_capacity // 2)
-    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
+def rows_resident(architecture: int, staged: bool) -> int:
+    """Warps of a multiprocessor that fsst_rows is compiled for, or fsst_rows_large."""
+    return _ROWS_RESIDENT_90 if architecture == 90 and staged else _ROWS_RESIDENT

@@ -1,4 +1,4 @@
-"""How OnPair's codes are searched on the GPU: what `text.cuda_search` asks of a codec."""
+"""How OnPair's codes are searched, and rows are read, on the GPU: what `text.cuda_search` and `text.cuda_rows` ask."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
-from ..text import cuda_search
+from ..text import cuda_rows, cuda_search
 from ..text.launch import PIECE_TILES, SearchShape, values_defines
 from ..text.search import Plan
-from . import cuda_rows, launch
+from . import launch
 from .symbols import BITS
 
 if TYPE_CHECKING:  # its readers ask the registry for this codec
@@ -55,6 +55,36 @@ class OnPairSearcher:
         return get_kernel("onpair_values", f"onpair_{name}", values_defines())
 
 
+class OnPairRunner:
+    """See `text.cuda_rows.RowRunner`; of tables whose codes have at most so many bits."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+
+    def resident(self, architecture: int, staged: bool) -> int:
+        del architecture, staged
+        return launch.ROWS_RESIDENT
+
+    def automaton_nbytes(self, states: int) -> int:
+        return launch.rows_automaton_nbytes(states, self._bits)
+
+    def staged_nbytes(self, states: int) -> int:
+        del states
+        return 0
+
+    def lift(self, states: int, staged: bool) -> cuda_rows.Lift:
+        del states, staged
+        kernel = get_kernel("onpair_rows_lift", "onpair_rows_lift", launch.lift_defines())
+        return cuda_rows.Lift(kernel, (1 << self._bits) // launch.LIFT_CODES, 8 * launch.LIFT_CODES, self.more())
+
+    def kernel(self, tile_size: int, staged: bool) -> Any:
+        del staged
+        return get_kernel("onpair_rows", "onpair_rows", launch.rows_defines(tile_size), shared=True)
+
+    def more(self) -> tuple[Any, ...]:
+        return (np.uint32(self._bits),)
+
+
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
     """See `contract.DeviceTextCodec`."""
     return cuda_search.match(reading, plan, OnPairSearcher(_bits_of(reading)), kept=kept, lane=lane)
@@ -62,7 +92,7 @@ def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any,
 
 def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
     """See `contract.DeviceTextCodec`."""
-    return cuda_rows.answer(reading, machine, _bits_of(reading), lane=lane)
+    return cuda_rows.answer(reading, machine, OnPairRunner(_bits_of(reading)), lane=lane)
 
 
 def _bits_of(reading: Reading) -> int:

@@ -39,10 +39,8 @@ AUTOMATA_PARTS = 8
 AUTOMATA_DEFINES = {**text.MATCH_DEFINES, "AUTOMATA_PARTS": AUTOMATA_PARTS}
 #: Codes of a block of onpair_rows_lift.
 LIFT_CODES = 32
-#: Warps of a block that onpair_rows is compiled for, and of a multiprocessor, as its registers allow.
-_ROWS_WARPS_MAX, _ROWS_RESIDENT = 12, 24
-#: Bytes of a row that onpair_rows answers for. A lane alone runs over them.
-MOST_ROW = 1 << 15
+#: Warps of a multiprocessor that onpair_rows is compiled for, in blocks of half as many, as its registers allow.
+ROWS_RESIDENT = 24
 #: Of kernels/onpair.cuh: what the entries and buckets follow.
 ONPAIR_TABLE = np.dtype(
     [(name, "<u4") for name in ("bits", "codes", "first_eight", "first_long", "first_full", "nbytes", "one", "unused")]
@@ -77,8 +75,7 @@ def search_defines(tile_size: int) -> dict[str, int]:
 
 def rows_defines(tile_size: int) -> dict[str, int]:
     """Constants of onpair_rows.cu for a tile size."""
-    more = {"RUN_ON_NBYTES": text.RUN_ON_NBYTES, "MOST_ROW": MOST_ROW, "ROWS_THREADS": 32 * _ROWS_WARPS_MAX}
-    return {**text.defines(tile_size), **more}
+    return {**text.rows_defines(tile_size), "ROWS_THREADS": 32 * ROWS_RESIDENT // 2}
 
 
 def lift_defines() -> dict[str, int]:
@@ -349,21 +346,6 @@ def search_shape(
 def rows_automaton_nbytes(states: int, bits: int) -> int:
     """Bytes of an automaton of rows that reads codes of so many bits: entries, and restarts."""
     return 4 * states + 32 << bits
-
-
-@lru_cache(256)
-def rows_shape(tile_size: int, codes_nbytes: int, limits: tuple[int, int]) -> text.SearchShape:
-    """Shape of onpair_rows; the arguments are those of `search_shape`."""
-    most = text.PIECE_TILES * tile_size + 16
-    capacity = align(min(max(codes_nbytes + codes_nbytes // 8, 2 * tile_size), most), 256)
-    room = 8 * (33 * (tile_size // 32 + 1) + 3)
-    while capacity >= tile_size + 16:
-        warp = room + capacity + text.RUN_ON_NBYTES + 16
-        shape = text.shape_with(0, warp, capacity, (_ROWS_WARPS_MAX, _ROWS_RESIDENT), *limits)
-        if shape.resident:
-            return shape
-        capacity = align(capacity // 2)
-    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
 
 
 @lru_cache(64)

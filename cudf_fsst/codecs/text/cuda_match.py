@@ -86,7 +86,8 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     -------
     (rmm.DeviceBuffer, bool) or None
         `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each. Of nulls it means nothing. And whether it is
-        known that none is undecided. None: decode.
+        known that none is undecided: of a column that is asked by an automaton that decides, the first such call
+        waits for the GPU, and finds out that its rows are short enough for it. None: decode.
 
     Raises
     ------
@@ -104,7 +105,11 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
         if found is not None:
             return found
     found = reading.matcher.answer(reading, machine, lane=lane)
-    return None if found is None else (found, False)
+    if found is None or not machine.decides or not isinstance(segments, Segments):
+        return None if found is None else (found, False)
+    if reading.short is None:
+        reading.short = not undecided(found.ptr, reading.column.rows, lane=lane)
+    return found, reading.short
 
 
 def _find_sets(reading: Reading, sets: tuple[bytes, ...], lane: Lane) -> tuple[Any, bool] | None:

@@ -221,6 +221,8 @@ class Reading:
         self.running: Any = None
         #: Whether all bytes are ASCII and none is NUL, as `cuda_match` found out; None: not yet.
         self.plain: bool | None = None
+        #: Likewise, whether automata of rows read all rows to their ends.
+        self.short: bool | None = None
 
     def of_copy(self, segments: Sequence[Segment]) -> Reading:
         """What is known of these segments, for another copy of their buffers."""

@@ -59,6 +59,10 @@ OVERHANG_WORDS = 4
 #: Words behind the planes that text_match.cu may read: of a window of three that begins where the last row ends, or of
 #: the longest pattern behind its start.
 PLANE_SPARE = 4
+#: Bytes of a row that an automaton of rows answers for. A lane alone runs over them: 32 KiB take about a millisecond.
+MOST_ROW = 1 << 15
+#: Bytes of what a warp says of rows that those may take which no lane has: of a step that runs on, and to align it.
+_SAID_SPARE = 36
 
 
 class CheckJob(NamedTuple):
@@ -83,6 +87,12 @@ def values_defines() -> dict[str, int]:
 def search_defines(tile_size: int) -> dict[str, int]:
     """Constants of kernels that search codes, compiled for a tile size."""
     return {**MATCH_DEFINES, "TILE": tile_size, "RUN_ON_NBYTES": RUN_ON_NBYTES, "OVERHANG_WORDS": OVERHANG_WORDS}
+
+
+def rows_defines(tile_size: int) -> dict[str, int]:
+    """Constants of kernels that run automata of rows over codes, compiled for a tile size."""
+    more = {"RUN_ON_NBYTES": RUN_ON_NBYTES, "MOST_ROW": MOST_ROW, "SAID_SPARE": _SAID_SPARE}
+    return {**defines(tile_size), **more}
 
 
 def defines(tile_size: int) -> dict[str, int]:
@@ -208,6 +218,49 @@ def shape_with(
             if resident >= best.resident:
                 best = SearchShape(32 * warps, shared, codes_capacity, resident, automaton)
     return best
+
+
+@lru_cache(256)
+def staging_shape(
+    tile_size: int, codes_capacity: int, automaton: int, eighths: int, beside: int, most: tuple[int, int], *limits: int
+) -> SearchShape:
+    """The most warps that fit a multiprocessor; less `codes_capacity` where not even one does.
+
+    The automaton is staged if so many eighths of the warps still fit, of those that would without. `beside`: bytes of a
+    warp beside its codes; `most` and `limits` are those of `shape_with`.
+    """
+    while codes_capacity >= tile_size + 16:
+        warp = beside + codes_capacity + RUN_ON_NBYTES + 16
+        staged, large = (shape_with(nbytes, warp, codes_capacity, most, *limits) for nbytes in (automaton, 0))
+        if staged.resident and 8 * staged.resident >= eighths * large.resident:
+            return staged
+        if large.resident:
+            return large
+        codes_capacity = align(codes_capacity // 2)
+    raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {limits[0]} bytes")
+
+
+def said_capacity(tile_size: int, rows: int, chars: int) -> int:
+    """Bytes in which a warp says something of rows: of those of most pieces of a column, and of any tile."""
+    per_piece = -(-rows * PIECE_TILES * tile_size // max(chars, 1))
+    return align(min(5 * per_piece // 4, PIECE_TILES * tile_size) + tile_size + _SAID_SPARE)
+
+
+def rows_shape(
+    tile_size: int, codes_capacity: int, said: int, automaton: int, resident: int, staged_resident: int, *limits: int
+) -> SearchShape:
+    """Shape of a kernel that runs automata of rows; of one whose automaton is in global memory where it has 0 bytes.
+
+    `resident` and `staged_resident`: warps of a multiprocessor, as registers allow, without and with one there. The
+    automaton lies in shared memory where nearly as many warps fit as without. Two blocks end sooner than one: TPC-H
+    SF 10 l_comment on an H200, 1.43 ms with two of 16 warps, 1.55 with one of 32.
+    """
+    beside = 4 * (33 * (tile_size // 32 + 1) + 3) + said
+    for warps in (staged_resident // 2, staged_resident) if automaton else ():
+        shape = staging_shape(tile_size, codes_capacity, automaton, 7, beside, (warps, staged_resident), *limits)
+        if shape.staged:
+            return shape
+    return staging_shape(tile_size, codes_capacity, 0, 7, beside, (resident // 2, resident), *limits)
 
 
 GatherRowsJob = namedtuple(

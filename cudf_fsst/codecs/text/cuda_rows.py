@@ -1,0 +1,266 @@
+"""Automata of rows, run over the codes of a column in GPU memory: nothing is decoded, and the GPU is not waited for.
+
+A codec says how its codes are read (`RowRunner`); the rest is the same for all codecs of text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...automata import NO, RowAutomaton
+from ...device.memory import Lane, Workspace, current_device, device_attributes
+from ..part import align
+from ..scratch import scratch_limit
+from . import launch
+from .cuda_match_layout import SPARE, rounds
+
+if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
+    from .cuda_reading import Reading
+
+_u32, _u64 = np.uint32, np.uint64
+_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
+
+#: Automata whose launches are kept with a column.
+_KEPT = 8
+#: Rows that a segment has at most: their numbers, and one more, have 32 bits.
+_ROWS_MAX = 2**32 - 2
+#: Bytes of the number of an automaton.
+_NUMBER_NBYTES = 8
+
+
+class Lift(NamedTuple):
+    """A launch that makes automata of codes: ``kernel(following, verdicts, states, tables, automata, *more)``.
+
+    `grid` is the first dimension; the second one is the tables.
+    """
+
+    kernel: Any
+    grid: int
+    threads: int
+    more: tuple[Any, ...]
+
+
+class RowRunner(Protocol):
+    """How a codec's kernels run automata of rows over its codes."""
+
+    def resident(self, architecture: int, staged: bool) -> int:
+        """Warps of a multiprocessor that a `kernel` is compiled for on an architecture, 90 for ``sm_90``."""
+
+    def automaton_nbytes(self, states: int) -> int:
+        """Bytes of an automaton of codes, at most, of so many states of bytes; a multiple of 16."""
+
+    def staged_nbytes(self, states: int) -> int:
+        """Bytes of it that may lie in shared memory, 0: none, and `lift` makes another one."""
+
+    def lift(self, states: int, staged: bool) -> Lift:
+        """What makes automata."""
+
+    def kernel(self, tile_size: int, staged: bool) -> Any:
+        """What runs them, launched as `_Prepared.run` does it."""
+
+    def more(self) -> tuple[Any, ...]:
+        """What else it is told."""
+
+
+class _RowsLaunch(NamedTuple):
+    """A launch for the segments of a round that have one tile size. `first_units` is a place in the image."""
+
+    tile_size: int
+    shape: launch.SearchShape
+    said: int
+    pieces: int
+    first_units: int
+    units: int
+
+
+class _RowsRound(NamedTuple):
+    """Consecutive segments that are answered together. `tables` is a place in the image."""
+
+    group: slice
+    tables: int
+    table_count: int
+    staged: bool
+    launches: list[_RowsLaunch]
+
+
+def answer(reading: Reading, machine: RowAutomaton, runner: RowRunner, *, lane: Lane) -> Any:
+    """What an automaton says of all rows of a column in GPU memory.
+
+    Parameters
+    ----------
+    reading
+        Of a column that has rows, all of one codec.
+    machine
+    runner
+        Of that codec; equal in all calls with a reading.
+    lane
+
+    Returns
+    -------
+    rmm.DeviceBuffer or None
+        `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each, `UNDECIDED` where the automaton says so and for
+        rows of more than `launch.MOST_ROW` bytes. Of nulls it means nothing. None where a segment has too many
+        rows, or what is made of it takes more memory than a call may: then decode.
+
+    Raises
+    ------
+    ValueError
+        A buffer has not the size that its segment states.
+    """
+    if reading.running is None:
+        reading.running = {}
+    kept: dict[Any, _Prepared] = reading.running
+    key = current_device(), machine
+    prepared = kept.get(key)
+    if prepared is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        prepared = kept[key] = _Prepared(reading, machine, runner)
+    if prepared.rounds is None:
+        return None
+    answers = lane.allocate(reading.column.rows)
+    lane.fill(answers.ptr, answers.size, int(machine.verdicts[0]))  # rows without bytes are not written
+    prepared.run(answers.ptr, lane)
+    return answers
+
+
+class _Prepared:
+    """An automaton for a column: all but the addresses, which count from the first byte of the call's workspace.
+
+    Parameters
+    ----------
+    reading
+    machine
+    runner
+
+    Attributes
+    ----------
+    rounds : list of _RowsRound
+        None where a segment alone needs more memory than a call may take.
+    image : ndarray of uint8
+        Decode tables, descriptors, the number of each segment's automaton, addresses of each round's tables, where the
+        segments begin among thread blocks, and the automaton of bytes.
+    """
+
+    def __init__(self, reading: Reading, machine: RowAutomaton, runner: RowRunner) -> None:
+        self._runner = runner
+        view = self._view = reading.view
+        self._shifts = view["tile_shift"].astype(np.int64)
+        tables, column = reading.tables, reading.column
+        # The state of rows that are none of a lane's comes last.
+        states = self._states = machine.states + 1
+        following = np.full((states, 256), machine.states, np.uint16)
+        following[:-1] = machine.following
+        verdicts = np.append(machine.verdicts, np.uint8(NO))
+        small = tables.nbytes + 2 * view.nbytes + following.nbytes + verdicts.nbytes + SPARE
+        room = scratch_limit(column.chars + column.itemsize * column.rows) - small
+        automaton = runner.automaton_nbytes(states)
+        groups = rounds(view["table"], np.zeros(view.size, np.int64), automaton, room)
+        self.rounds: list[_RowsRound] | None = None
+        if groups is None or int(view["rows"].max()) > _ROWS_MAX:
+            return
+        self._views_at = tables.nbytes
+        self._numbers_at = self._views_at + view.nbytes
+        tables_at = place = self._numbers_at + _NUMBER_NBYTES * view.size
+        numbers = np.zeros(view.size, _u64)
+        lists = []
+        for group in groups:
+            own, numbers[group] = np.unique(view["table"][group], return_inverse=True)
+            lists.append(own)
+        tables_end = units_at = place + 8 * sum(own.size for own in lists)
+        arrays: list[npt.NDArray[np.uint32]] = []
+        made = []
+        for group, own in zip(groups, lists, strict=True):
+            launches = self._launches(group, units_at, arrays)
+            units_at = tables_end + sum(array.nbytes for array in arrays)
+            staged = all(one.shape.staged for one in launches)
+            made.append(_RowsRound(group, place, own.size, staged, launches))
+            place += own.nbytes
+        self.rounds = made
+        self._following_at = align(units_at)
+        self._verdicts_at = self._following_at + following.nbytes
+        size = align(self._verdicts_at + verdicts.nbytes)
+        parts = [tables, view, numbers, *lists, *arrays, np.zeros(self._following_at - units_at, np.uint8)]
+        parts += [following.ravel(), verdicts, np.zeros(size - self._verdicts_at - verdicts.nbytes, np.uint8)]
+        self.image = np.concatenate([part.view(np.uint8) for part in parts])
+        self._work = Workspace()
+        self._work.reserve(size)
+        self._automata = self._work.reserve(automaton * max(own.size for own in lists))
+        views = self._views_at + launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE
+        self._addresses = np.concatenate([np.arange(tables_at, tables_end, 8), views]) // 8
+
+    def _launches(self, group: slice, place: int, arrays: list[npt.NDArray[np.uint32]]) -> list[_RowsLaunch]:
+        """The launches for a group; `arrays` get what is at `place` of the image for them."""
+        attributes = device_attributes()
+        limits = attributes["shared_per_block"], attributes["shared_per_multiprocessor"]
+        view, runner = self._view[group], self._runner
+        resident = [runner.resident(attributes["architecture"], staged) for staged in (False, True)]
+        chosen = []
+        for shift in sorted(set(self._shifts[group].tolist())):
+            own = self._shifts[group] == shift
+            codes_nbytes, rows, chars = (int(view[name][own].sum()) for name in ("codes_nbytes", "rows", "chars"))
+            tiles = -(-view["chars"].astype(np.int64) >> shift) * own
+            if chars:
+                capacity = launch.decode_codes_capacity(1 << shift, codes_nbytes, int(tiles.sum()))
+                chosen.append((1 << shift, capacity, launch.said_capacity(1 << shift, rows, chars), tiles))
+
+        def shapes(automaton: int) -> list[launch.SearchShape]:
+            return [launch.rows_shape(*one[:3], automaton, *resident, *limits) for one in chosen]
+
+        found = shapes(runner.staged_nbytes(self._states))
+        if not all(shape.staged for shape in found):  # one automaton serves all
+            found = shapes(0)
+        made = []
+        for (tile_size, _, said, tiles), shape in zip(chosen, found, strict=True):
+            warps = attributes["multiprocessors"] * shape.resident
+            pieces = launch.decode_pieces(int(tiles.sum()) // launch.PIECE_TILES, warps)
+            units = -(-tiles // (shape.threads * pieces))
+            made.append(_RowsLaunch(tile_size, shape, said, pieces, place, int(units.sum())))
+            arrays.append((np.cumsum(units) - units).astype(_u32))
+            place += arrays[-1].nbytes
+        return made
+
+    def image_at(self, address: int) -> npt.NDArray[np.uint8]:
+        """What is uploaded to a workspace at an address."""
+        made = self.image.copy()
+        made.view(_u64)[self._addresses] += _u64(address)
+        return made
+
+    def run(self, answers: int, lane: Lane) -> None:
+        """Launch all rounds; `answers` is the address of the rows' verdicts."""
+        work, runner = lane.allocate(self._work.nbytes), self._runner
+        image = int(work.ptr)
+        lane.upload(image, self.image_at(image))
+        automata, states, verdicts = _u64(image + self._automata), _u32(self._states), _u64(image + self._verdicts_at)
+        for one in self.rounds or ():
+            lift = runner.lift(self._states, one.staged)
+            lane.launch(
+                lift.kernel,
+                (lift.grid, one.table_count),
+                lift.threads,
+                (_u64(image + self._following_at), verdicts, states, _u64(image + one.tables), automata, *lift.more),
+            )
+            first, count = one.group.start, _u32(one.group.stop - one.group.start)
+            for each in one.launches:
+                lane.launch(
+                    runner.kernel(each.tile_size, one.staged),
+                    each.units,
+                    each.shape.threads,
+                    (
+                        _u64(image + self._views_at + first * launch.SEGMENT_VIEW.itemsize),
+                        _u64(image + self._numbers_at + first * _NUMBER_NBYTES),
+                        _u64(image + each.first_units),
+                        count,
+                        automata,
+                        states,
+                        _u32(each.shape.codes_capacity),
+                        _u32(each.said),
+                        _u32(each.pieces),
+                        _u64(answers),
+                        *runner.more(),
+                    ),
+                    each.shape.shared,
+                )
