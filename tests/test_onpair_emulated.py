@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cudf_fsst.codecs.onpair import launch
+from cudf_fsst.codecs.onpair import launch, prefixes
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.text.launch import SEGMENT_VIEW, decode_codes_capacity
 from cudf_fsst.codecs.text.views import WaveView, words
@@ -128,6 +128,24 @@ def test_the_same_codes_as_on_the_host(
     expected, lengths, _ = encoded(table, chars, tile_size)
     offset = int(rng.integers(0, 32))
     codes, found = _encode(emulator, table, chars, tile_size, offset, int(rng.choice([232448, 65536])))
+    np.testing.assert_array_equal(found, lengths)
+    np.testing.assert_array_equal(codes, expected)
+
+
+def test_strings_with_the_hash_of_a_symbol(emulator: Emulator) -> None:
+    """They are found in the symbol's place, and not taken for it."""
+    _, first, second, *_ = prefixes.MULTIPLIERS
+    symbol = b"abcdefghi"
+    low, high = (int.from_bytes(symbol[i : i + 4], "little") for i in (1, 5))
+    low = (low - second * pow(first, -1, 1 << 32)) % (1 << 32)
+    other = b"a" + low.to_bytes(4, "little") + (high + 1).to_bytes(4, "little")
+    table = OnPairTable.from_symbols(11, [symbol, other[:3], other[:6], b"bc", symbol + b"jklmnop"])
+    words_of = (int.from_bytes(one + bytes(7), "little") for one in (symbol, other))
+    made = {int(prefixes._hash_of(*map(np.uint64, divmod(word, 1 << 64)[::-1]), 9)) for word in words_of}
+    assert len(made) == 1
+    chars = np.frombuffer((other + symbol + other[:5] + symbol + b"jklmnop" + other) * 40, np.uint8)
+    expected, lengths, _ = encoded(table, chars, 256)
+    codes, found = _encode(emulator, table, chars, 256, 3, 232448)
     np.testing.assert_array_equal(found, lengths)
     np.testing.assert_array_equal(codes, expected)
 
