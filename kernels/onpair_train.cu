@@ -19,8 +19,8 @@
 // microseconds each. Where shared memory has room, each block makes the tables for itself there: all make the same of what divide has left. Else
 // the first block makes them, and the others wait. Before, it did so everywhere, and another kernel drew the sample: l_comment SF 10 took 6.17 ms
 // instead of 5.89, 1 GB of prose 6.42 instead of 6.17 (the least of 18 whole calls).
-// Two that lost: tables with room for 12 bits, which leave too little of the L1 (l_comment 6.27 ms), and up to 2,048 strings in the bin of
-// the last compared with each other (1 MB of prose 1.36 ms instead of 0.92).
+// Two that lost: tables with room for 12 bits, which leave too little of the L1 (l_comment 6.27 ms), and up to 512 strings in the bin of the
+// last compared with each other, or 2,048 (1 MB of l_comment 0.84 and 1.02 ms instead of 0.77).
 // What reads a sum sets it back to 0 for the next round.
 #include "onpair_train_collect.cuh"
 #include "onpair_train_count.cuh"

@@ -15,7 +15,7 @@
 #define BINS 2048
 #define MOST_EDGES 16384
 #define LENGTHS_OF (2u << TRAIN_BITS)
-#define FINALISTS 512
+#define FINALISTS 128
 
 // A table in training. In shared memory, where each block makes its own of the same strings; else in TrainState, by the first block.
 struct Growing {
