@@ -85,11 +85,25 @@ def test_one_launch_for_all_segments(given: bool, one_table: Gpu, rng: np.random
     same_segments(one_table.cuda.to_host(segments), cpu.compress(strings, table=table))
 
 
-def test_columns_of_about_the_same_size_have_one_layout(one_table: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_given_table_is_there_before_it_is_used(order: str, one_table: Gpu, rng: np.random.Generator) -> None:
+    """Its first use uploads it in another stream than that in which columns are encoded."""
+    one_table.device.order = order
+    strings = column(list(text(rng, SEGMENT + 999)))
+    table = cpu.train(strings)
+    segments = one_table.cuda.compress(one_table.upload(strings), table=table)
+    same_segments(one_table.cuda.to_host(segments), cpu.compress(strings, table=table))
+
+
+def test_columns_of_about_the_same_size_have_one_layout(
+    one_table: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device: what a GPU's kernels need depends on the GPU."""
     from cudf_fsst.codecs.text import cuda_room
 
     layouts = cuda_room._layout.cache_info
-    for rows, misses in ((900, 1), (1000, 1), (9000, 2), (901, 2)):
+    for rows, device, misses in ((900, 0, 1), (1000, 0, 1), (9000, 0, 2), (901, 0, 2), (900, 1, 3)):
+        monkeypatch.setattr(cuda_room, "current_device", lambda device=device: device)
         strings = column([b"%040d" % i for i in rng.integers(0, 1 << 60, rows)])
         same_segments(one_table.cuda.to_host(one_table.cuda.compress(one_table.upload(strings))), cpu.compress(strings))
         assert layouts().misses == misses

@@ -138,8 +138,12 @@ class Access:
         return self
 
     def __exit__(self, *error: object) -> None:
-        while self._entered:
-            self._entered.pop().__exit__(*error)
+        try:
+            while self._entered:
+                self._entered.pop().__exit__(*error)
+        finally:
+            if self._entered:  # one raised: the others end, too
+                self.__exit__(*error)
 
     def add(self, column: Any) -> Any:
         """Have a pylibcudf column of cuDF's stay there; it is returned."""

@@ -137,6 +137,8 @@ class TextRound:
         if self._at_once and not self._searched:
             self.exported = look(room)  # training begins as soon as it can; waves are described meanwhile
             self.tables = place_tables(room)
+            if side and not all(column.scopes for column in self.columns):
+                side[0].follow(self._lane)  # given tables may be on their way to the GPU
             self.waves = waves_at_once(room, self.tables)
             self.found = encode_at_once(room, self.waves)
             if beside is not None:

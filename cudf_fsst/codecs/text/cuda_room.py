@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...device.memory import ALIGNMENT, Lane, Workspace
+from ...device.memory import ALIGNMENT, Lane, Workspace, current_device
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..contract import Table
@@ -275,13 +275,13 @@ def with_pool(column: RoomColumn) -> RoomColumn:
     several = column.scopes > 1 or len(column.task.tables) > 1
     if column.segments == 1 or column.segments > column.encoder.group or several:
         return column
-    pool = _pool(column[2:])
+    pool = _pool(column[2:], current_device())
     return RoomColumn._make((*column[:-1], pool)) if column.chars_limit <= _CHARS_PER_BYTE * pool else column
 
 
 @lru_cache(64)
-def _pool(shape: tuple[Any, ...]) -> int:
-    """Bytes for the codes of a column of several segments; of `_layout`'s shape."""
+def _pool(shape: tuple[Any, ...], _device: int) -> int:
+    """Bytes for the codes of a column of several segments; of `_layout`'s shape and device."""
     column = RoomColumn._make((0, None, *shape))
     _, pieces, tiles = column._replace(pool=1).slot_nbytes
     room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - column.segments * (pieces + tiles)
@@ -333,8 +333,8 @@ class _Layout(NamedTuple):
 
 
 @lru_cache(64)
-def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool) -> _Layout:
-    """Lay out the workspace of columns, of which all is given but number and task."""
+def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> _Layout:
+    """Lay out the workspace of columns, of which all is given but number and task, on a device: they differ."""
     columns = [RoomColumn._make((0, None, *shape)) for shape in shapes]
     work = Workspace()
     found, first_scope, chars_limits, numbers = [], [], list[int](), 0
@@ -419,7 +419,7 @@ def make_room(
     more: Callable[[Workspace], None] | None = None,
 ) -> Room:
     """Take the workspace of a round, laid out as it was for columns of these sizes; `more` reserves more there."""
-    layout = _layout(tuple([column[2:] for column in columns]), encode)
+    layout = _layout(tuple([column[2:] for column in columns]), encode, current_device())
     work.like(layout.work)
     if more is not None:
         more(work)
