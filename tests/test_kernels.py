@@ -127,6 +127,13 @@ def test_a_line_for_every_compilation(unhandled: logging.Logger, capfd: pytest.C
     assert capfd.readouterr() == ("", "")
 
 
+def test_the_best_code_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As benchmarks want it."""
+    monkeypatch.setattr(kernels, "QUICK_FIRST", False)
+    compile_some(quick=False)
+    assert len(MADE) == 3
+
+
 def test_waits_that_nobody_minds(
     unhandled: logging.Logger, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
