@@ -366,7 +366,8 @@ def ingestion(results: Results) -> Picture:
         lines.append((decoder, curve))
         axes.plot(decoder, curve, color="#BBBBBB", lw=1, zorder=1)
         axes.text(high, curve[-1], f" ratio {ratio:g}", va="center", color=GREY, fontsize=8.5)
-    axes.set_ylim(0, ingested_gbps(4, high, link) * 1.04)
+    highest = max(arriving for _, arriving in points.values())
+    axes.set_ylim(0, max(ingested_gbps(4, high, link) * 1.04, highest * 1.2))
     axes.axhline(plain, color="black", lw=1.2, ls="--", zorder=1)
     axes.text(high, plain - 3, f"uncompressed, pinned memory: {plain:.0f}", ha="right", va="top", fontsize=8.5)
     labels = []

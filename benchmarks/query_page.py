@@ -80,7 +80,8 @@ def questions(folder: Path = RESULTS) -> str:
         times = ours["value"] / plain["value"]
         lines.append([question, rows_found(ours), f"{ours['value']:,.0f}", f"{plain['value']:,.0f}", f"{times:.2g}"])
     head = ["question", "rows found", "compressed, GB/s", "cuDF, plain column, GB/s", "times as fast"]
-    return "\n\n".join([table(head, lines), provenance("query", content)])
+    notes = dict.fromkeys(one["note"] for one in content["parts"].values() if "note" in one)
+    return "\n\n".join([table(head, lines), *notes, provenance("query", content)])
 
 
 def faster(folder: Path = RESULTS) -> str:

@@ -135,7 +135,9 @@ def test_compiles(file: str, number: int, architecture: int, compile_kernels: Ca
     compiled = [name for name, _ in _sections(cubin) if name.startswith(".text.")]
     frames = _frame_sizes(cubin)
     assert len(frames) >= len(compiled) > 0
-    assert max(frames.values()) <= LOCAL_BYTES.get((file, architecture), 0), f"a kernel of {compiled} keeps values in local memory"
+    assert max(frames.values()) <= LOCAL_BYTES.get((file, architecture), 0), (
+        f"a kernel of {compiled} keeps values in local memory"
+    )
 
 
 #: The last set of constants of each file; with the others it is alike.

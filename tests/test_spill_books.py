@@ -111,11 +111,12 @@ class Cost(NamedTuple):
 
 def _cost(work: Callable[[int], object], rounds: int = 4, calls: int = 20, timed: int = 4) -> Cost:
     """No other work of the machine changes the number of lines; time is for what grows many times as large."""
-    lines, number = [0] * rounds, itertools.count()
+    number = itertools.count()
+    lines: list[int] = []
     seconds: list[float] = []
 
     def count(_frame: Any, event: str, _argument: Any) -> Any:
-        lines[at] += event == "line"
+        lines[-1] += event == "line"
         return count
 
     for _ in range(timed):
@@ -124,7 +125,8 @@ def _cost(work: Callable[[int], object], rounds: int = 4, calls: int = 20, timed
             work(next(number))
         seconds.append((time.thread_time() - start) / calls)
     before = sys.gettrace()
-    for at in range(rounds):
+    for _ in range(rounds):
+        lines.append(0)
         sys.settrace(count)
         try:
             for _ in range(calls):
