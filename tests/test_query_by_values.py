@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -63,6 +64,20 @@ def test_values_are_decoded_once(dtype: Any) -> None:
         ):
             (way,) = check(column, call, name_of(call))
             assert way.endswith(": codes"), way
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_a_dictionary_for_each_scope(dtype: Any, rng: np.random.Generator) -> None:
+    words = np.array([f"word {number:04}" for number in range(60)], object)
+    rows = np.concatenate([words[first + rng.integers(0, 20, 800)] for first in (0, 20, 40)])
+    rows[5::17] = None
+    column = pd.Series(rows).astype(dtype).fsst.compress(codec="dict")
+    counts = [part.values.rows for part in column._content.node.segments]
+    assert len(counts) >= 3
+    assert max(counts) < 60
+    for call in (method("upper"), method("slice", 5, 8), method("findall", "[1-3]"), method("count", "0")):
+        check(column, call, name_of(call))
 
 
 def test_functions_are_called_for_every_row() -> None:
