@@ -128,12 +128,12 @@ def _compress_long(
     """Columns of strings, the segments of those without a dictionary, and streams of values."""
     (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
     scopes = None
-    if (samples := dictionary.carried(asked, chars)) is not None:
+    if (samples := dictionary.round_samples(asked, chars)) is not None:
         found = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
         first = text.first_round(dictionary.plain_tasks(found), lane=lane, outbox=outbox, beside=samples)
         with first or nullcontext():
             lane.synchronize()
-            scopes = None if first is None else samples.found(first.found.tolist())
+            scopes = None if first is None else samples.scopes(first.found.tolist())
             if scopes is not None:
                 for number, of_column in scopes.items():
                     found[number].take(of_column)

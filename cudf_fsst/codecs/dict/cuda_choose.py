@@ -189,7 +189,7 @@ class Samples:
         ]
 
 
-class Carried:
+class RoundSamples:
     """Samples of the scopes of columns, counted while the codec of text looks at all their rows, with its wait.
 
     Looked at by themselves they cost a wait more: of l_comment on an H200, 1 MB takes 0.50 ms instead of 0.39, 100,000
@@ -213,7 +213,7 @@ class Carried:
         self._sampling = _Sampling(work, self._scopes)
         self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
 
-    def look(self, room: Room) -> None:
+    def launch(self, room: Room) -> None:
         """Launch, beside what the round has in the lane; nothing where it has not all of the columns."""
         if len(room.columns) < len(self._columns):
             return
@@ -231,7 +231,7 @@ class Carried:
         ]
         room.lane.follow(lane)
 
-    def found(self, numbers: Sequence[int]) -> dict[int, list[SampledScope]] | None:
+    def scopes(self, numbers: Sequence[int]) -> dict[int, list[SampledScope]] | None:
         """After the wait: the scopes of columns, of none if none may have a dictionary. None: they are not known.
 
         `numbers`: what the round has found.

@@ -152,7 +152,7 @@ def choose(tasks: Sequence[ColumnTask], chars: Sequence[int | None], lane: Lane)
     return columns
 
 
-def carried(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_choose.Carried | None:
+def round_samples(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_choose.RoundSamples | None:
     """Samples of columns for a round to carry along, before it begins; None where they are better looked at alone.
 
     That is so unless it is likely that no column has a dictionary: long rows seldom repeat.
@@ -162,7 +162,7 @@ def carried(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> cuda_ch
         for number, (task, nbytes) in enumerate(zip(tasks, chars, strict=True))
         if task.strings.rows and nbytes is not None
     ]
-    return cuda_choose.Carried(columns) if columns and seldom(tasks, chars) else None
+    return cuda_choose.RoundSamples(columns) if columns and seldom(tasks, chars) else None
 
 
 def seldom(tasks: Sequence[ColumnTask], chars: Sequence[int | None]) -> bool:

@@ -55,7 +55,7 @@ from .cuda_room import (
 )
 from .cuda_sample import ScopeSpan
 from .cuda_sample import spans as spans_of
-from .cuda_tables import Exported, download_found, find_cuts, look, place_tables
+from .cuda_tables import Exported, download_found, find_cuts, launch_first_stage, place_tables
 from .cuda_task import TextTask
 
 
@@ -65,7 +65,7 @@ class BesideRound(Protocol):
     def reserve(self, work: Workspace) -> None:
         """Ask for room in the round's workspace."""
 
-    def look(self, room: Room) -> None:
+    def launch(self, room: Room) -> None:
         """Launch the work."""
 
 
@@ -107,7 +107,7 @@ class TextRound:
         beside: BesideRound | None = None,
         later: Sequence[Sequence[RoomColumn]] = (),
     ) -> None:
-        self.columns, self.later, self._lane, self._look_beside = columns, later, lane, beside
+        self.columns, self.later, self._lane, self._beside = columns, later, lane, beside
         self._work, self._finished = Workspace(), False
         encoder, scopes = columns[0].encoder, sum([column.scopes for column in columns])
         self._at_once, self._searched = columns[0].at_once, scopes > 0 and encoder.host_lookup
@@ -131,24 +131,24 @@ class TextRound:
             self._work.release()
 
     def _launch(self, side: Sequence[Lane]) -> None:
-        beside = self._look_beside
+        beside = self._beside
         reserve = None if beside is None else beside.reserve
         room = self.room = make_room(self.columns, self._lane, side, self._work, encode=True, more=reserve)
         if self._at_once and not self._searched:
-            self.exported = look(room)  # training begins as soon as it can; waves are described meanwhile
+            self.exported = launch_first_stage(room)  # training begins as soon as it can; waves are described meanwhile
             self.tables = place_tables(room)
             if side and not all(column.scopes for column in self.columns):
                 side[0].follow(self._lane)  # given tables may be on their way to the GPU
             self.waves = waves_at_once(room, self.tables)
             self.found = encode_at_once(room, self.waves)
             if beside is not None:
-                beside.look(room)
+                beside.launch(room)
             return
         self.tables = [] if self._searched else place_tables(room)
         self.waves = First((), []) if self._searched else first_waves(room, self.tables)
-        self.exported = look(room, self.waves.waves)
+        self.exported = launch_first_stage(room, self.waves.waves)
         if beside is not None:
-            beside.look(room)
+            beside.launch(room)
         encode_first(room, self.tables, self.waves)
         self.found = download_found(room)
         if self._searched:
@@ -266,7 +266,7 @@ def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) ->
     for together in rounds(columns):
         with Workspace() as work, SideLanes(lane, 1) as side:
             room = make_room(together, lane, side, work, encode=False)
-            exported = look(room)
+            exported = launch_first_stage(room)
             found = download_found(room)
             lane.follow(side[0])
             yield

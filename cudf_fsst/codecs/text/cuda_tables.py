@@ -61,7 +61,7 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
 
 
 @MEASURE
-def look(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
+def launch_first_stage(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
 
     `waves`: those that are known already, which are uploaded along with the columns.
