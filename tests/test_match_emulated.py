@@ -385,7 +385,9 @@ def test_values(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     begins = [b"%04d" % i + b" of some lengths"[i % 9 :] for i in rng.integers(0, 200, 2500)]
     others = Segments(gpu.cuda.to_device(cpu.compress(column([*begins, None, b"1"]), tile_size=tile_size)))
     some_begins = (*dict.fromkeys(begins[:9]), b"1")
-    assert search.plan(IsIn(some_begins)).beginning  # type: ignore[union-attr]  # it has a plan
+    plan = search.plan(IsIn(some_begins))
+    assert plan is not None
+    assert plan.beginning
     assert launched(gpu, [*begins, None, b"1"], others, IsIn(some_begins)) == {"match_values_searched"}
     many = tuple(dict.fromkeys(ids))
     assert len(many) > search.MAX_VALUES

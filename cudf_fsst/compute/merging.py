@@ -25,6 +25,11 @@ _LESS = 4
 _PLAIN = {"on", "left_on", "right_on", "suffixes"}
 
 
+def _is_compressed(data: Any) -> bool:
+    """Whether it is a CompressedFrame, no DataFrame."""
+    return isinstance(data, Rows)
+
+
 class _Side(NamedTuple):
     """One of the two frames.
 
@@ -47,31 +52,36 @@ class _Side(NamedTuple):
     labels: Sequence[Any]
     number: str
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is a CompressedFrame."""
+        return _is_compressed(self.data)
+
     def rows(self, start: int, stop: int | None) -> Any:
         """Rows as a DataFrame."""
-        return self.data._range(start, stop) if isinstance(self.data, Rows) else self.data.iloc[start:stop]
+        return self.data._range(start, stop) if self.is_compressed else self.data.iloc[start:stop]
 
     def named_keys(self) -> Any:
         """A DataFrame of the keys by their own labels, with the index."""
-        if isinstance(self.data, Rows):
-            return self.data._columns_at(list(self.keys))._range(0, None)  # type: ignore[attr-defined]  # of a frame
+        if self.is_compressed:
+            return self.data._columns_at(list(self.keys))._range(0, None)
         return self.data.iloc[:, list(self.keys)]
 
     def column(self, place: int) -> Any:
         """A column as a Series."""
-        if isinstance(self.data, Rows):
-            return self.data._series_at(place)  # type: ignore[attr-defined]  # of a frame
+        if self.is_compressed:
+            return self.data._series_at(place)
         if interop_cudf.is_cudf_frame(self.data):
             return interop_cudf.series(interop_cudf.columns(self.data)[place], None, None)
         return self.data.iloc[:, place]
 
     def joined(self, other: _Side, how: str, *, fewer: bool) -> Any:
         """A DataFrame of the keys and the numbers of rows, with the index; `fewer`: without rows that find nothing."""
-        if isinstance(self.data, Rows):
-            key_columns = self.data._columns_at(list(self.keys))  # type: ignore[attr-defined]  # of a frame
+        if self.is_compressed:
+            key_columns = self.data._columns_at(list(self.keys))
             rows = self._candidates(other) if fewer and how in _LEAVES_OUT[self.number] else None
             if rows is None:
-                table, numbers = key_columns._range(0, None), self.data._row_numbers()  # type: ignore[attr-defined]  # of a frame
+                table, numbers = key_columns._range(0, None), self.data._row_numbers()
             else:
                 table, numbers = key_columns._take(rows), selection.row_array(rows)
         else:
@@ -99,10 +109,10 @@ class _Side(NamedTuple):
 
     def dtypes_on(self, device: str) -> list[Any] | None:
         """Dtypes of the keys, if these are on a GPU, None of categories; None where they are elsewhere."""
-        if isinstance(self.data, Rows):
+        if self.is_compressed:
             if self.data.device != device:
                 return None
-            part = self.data._columns_at(list(self.keys))  # type: ignore[attr-defined]  # of a frame
+            part = self.data._columns_at(list(self.keys))
             return list(part._dtypes(categories=False))
         if not interop_cudf.is_cudf_frame(self.data):
             return None
@@ -111,10 +121,10 @@ class _Side(NamedTuple):
 
     def columns_of(self, places: Sequence[int], rows: Any) -> list[Any]:
         """Columns of cuDF's; `rows`: of a compressed frame, numbers of those that are read, or None."""
-        if not isinstance(self.data, Rows):
+        if not self.is_compressed:
             columns = interop_cudf.columns(self.data)
             return [columns[place] for place in places]
-        part, backend = self.data._columns_at(list(places)), self.data._backend  # type: ignore[attr-defined]  # of a frame
+        part, backend = self.data._columns_at(list(places)), self.data._backend
         read = backend.read(part._nodes) if rows is None else backend.take(part._nodes, rows)
         return [
             interop_cudf.build(buffers, content.type, content.stored)
@@ -127,8 +137,8 @@ class _Side(NamedTuple):
         `present` is None, or a Series of booleans, one for each row of the result: each true one gets the next of
         `numbers`. Other rows are missing, and dtypes are what the library makes of that.
         """
-        if isinstance(self.data, Rows):
-            part = self.data._columns_at(list(places))  # type: ignore[attr-defined]  # of a frame
+        if self.is_compressed:
+            part = self.data._columns_at(list(places))
             backend = part._backend
             # On a GPU without a look at them: they are right.
             rows = part._numbers(numbers, selection.row_numbers) if backend.device == "cpu" else numbers
@@ -159,7 +169,7 @@ def merge(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> Any:
             if labels is None:  # the library says why not, of columns that have the user's labels
                 sides[0].named_keys().merge(sides[1].named_keys(), how=how, **options)
         if result is None:
-            right_data = right._range(0, None) if isinstance(right, Rows) else right
+            right_data = right._range(0, None) if _is_compressed(right) else right
             result = left._range(0, None).merge(right_data, how=how, **options)
         return left._out(result)
 
@@ -171,7 +181,7 @@ def _refuse(left: Any, right: Any, how: str, options: Mapping[str, Any]) -> None
     named = [options.get(name) for name in ("on", "left_on", "right_on")]
     keys = [key for names in named for key in (names if isinstance(names, list) else [names]) if key is not None]
     if all(isinstance(key, str) for key in keys) and any(key not in left.columns for key in keys):
-        empty = right._range(0, 0) if isinstance(right, Rows) else right.iloc[:0]
+        empty = right._range(0, 0) if _is_compressed(right) else right.iloc[:0]
         with suppress(ValueError, TypeError):
             left._range(0, 0).merge(empty, how=how, **options)
 
@@ -239,10 +249,8 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
 
 
 def _dtype_at(data: Any, place: int) -> Any:
-    """Dtype of a column."""
-    if isinstance(data, Rows):
-        return data._columns_at([place])._dtypes()[0]  # type: ignore[attr-defined]  # of a frame
-    return data.dtypes.iloc[place]
+    """Dtype of a column of a CompressedFrame or a DataFrame."""
+    return data._columns_at([place])._dtypes()[0] if _is_compressed(data) else data.dtypes.iloc[place]
 
 
 def _are_alike(left: _Side, right: _Side) -> bool:
@@ -252,7 +260,7 @@ def _are_alike(left: _Side, right: _Side) -> bool:
 
 
 def _index_names(data: Any) -> list[Any]:
-    return [name for name in (data._index if isinstance(data, Rows) else data.index).names if name is not None]
+    return [name for name in (data._index if _is_compressed(data) else data.index).names if name is not None]
 
 
 def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -> Any:
@@ -268,16 +276,13 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
     for left_dtype, other in zip(*kinds, strict=True):
         if not isinstance(left_dtype, (np.dtype, pd.StringDtype)) or left_dtype != other:
             return None
-    rows = [
-        side._candidates(other) if isinstance(side.data, Rows) else None
-        for side, other in ((left, right), (right, left))
-    ]
+    rows = [side._candidates(other) if side.is_compressed else None for side, other in ((left, right), (right, left))]
     keys = [side.columns_of(side.keys, candidates) for side, candidates in zip((left, right), rows, strict=True)]
     matches = interop.matching_rows(*keys)
     count, columns = matches[0].size(), list[Any]()
     for side, candidates, own_keys, matched in zip((left, right), rows, keys, matches, strict=True):
         contributed = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
-        packed = isinstance(side.data, Rows)
+        packed = side.is_compressed
         loaded = dict(zip(side.keys, own_keys, strict=True) if packed else enumerate(interop.columns(side.data)))
         loaded_places = [place for place in contributed if place in loaded]
         payload = dict(

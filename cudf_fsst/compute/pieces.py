@@ -152,10 +152,10 @@ class _Column:
     def mark(self, numbers: Any) -> None:
         """Tally which rows are valid, of all rows at once."""
         backend, node = self._frame._backend, self._content.node
-        if node.null_count == node.rows:
+        if self._bits is None or node.null_count == node.rows:
             return
         valid = backend.as_bits(backend.validity(node)).view(np.bool_)
-        self._bits.add(numbers, valid, 0)  # type: ignore[union-attr]  # see `marks`
+        self._bits.add(numbers, valid, 0)
 
     def series(self, buffers: Any) -> Any:
         """Rows that were read, a Series labelled from 0."""
