@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from .codecs.contract import Table
+from .codecs.table import Table
 from .column import CompressedColumn
 from .compressing import checked, compress_checked, compress_frame
 from .frame import CompressedFrame

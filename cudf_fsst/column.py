@@ -14,8 +14,8 @@ import pyarrow as pa
 from . import compute, query, selection
 from . import index as indexes
 from .backend import Backend, HostBackend
-from .codecs.contract import Table
 from .codecs.node import Content, is_strings
+from .codecs.table import Table
 from .codecs.text.segment import Segment
 from .column_arrow import ArrowColumn
 from .files import columns as files

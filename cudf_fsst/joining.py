@@ -14,8 +14,8 @@ from .arrow_types import has_offsets
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
-from .codecs.contract import Table
 from .codecs.node import Content, Node, Parts, of_parts
+from .codecs.table import Table
 from .codecs.task import ColumnTask
 from .column import CompressedColumn
 from .compressing import compress, compress_frame

@@ -259,7 +259,7 @@ def take_in_a_way(
 ) -> list[DeviceStrings]:
     """All but the first two with the kernels for many rows, however few there are."""
     from cudf_fsst.codecs import scratch
-    from cudf_fsst.codecs.text import cuda_gather, cuda_reading, cuda_take
+    from cudf_fsst.codecs.text import cuda_gather, cuda_readings, cuda_take
     from cudf_fsst.device.memory import Lane
 
     with pytest.MonkeyPatch.context() as patch, Lane() as lane:
@@ -276,7 +276,7 @@ def take_in_a_way(
             found = cuda_gather.take(columns, rows, lane=lane, order=order_of(rows))
             assert not rows.size or {"gather_chars", "gather_rows"} & set(gpu.device.launches[launches:])
             return found
-        readings = [cuda_reading.Reading(segments) for segments in columns]
+        readings = [cuda_readings.reading_of(segments) for segments in columns]
         return cuda_take.Take(readings, rows, lane).many()
 
 

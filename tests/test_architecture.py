@@ -55,19 +55,11 @@ def modules_of(package: Path) -> dict[str, Path]:
     return found
 
 
-def is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
-def imports_of(name: str, path: Path, modules: dict[str, Path], *, types: bool = True) -> Iterator[str]:
-    """Modules of ours that one imports, anywhere in its text; without `types`, not what only types are taken from."""
+def imports_of(name: str, path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """Modules of ours that one imports, anywhere in its text, and if only for types."""
     top = next(iter(name.split(".")))
     inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    tree = ast.parse(path.read_text())
-    hidden = [] if types else [one for node in ast.walk(tree) if is_for_types(node) for one in ast.walk(node)]
-    for node in ast.walk(tree):
-        if node in hidden:
-            continue
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name.split(".")[0] == top)
         elif isinstance(node, ast.ImportFrom):
@@ -115,13 +107,9 @@ def test_imports_go_down(name: str) -> None:
 
 
 def test_no_circles() -> None:
-    """Not even through imports inside functions; that a package is imported with its modules is none."""
-    graph = {
-        name: {one for one in imports_of(name, path, MODULES, types=False) if not f"{name}.".startswith(f"{one}.")}
-        for name, path in MODULES.items()
-    }
+    """Not even within a room, through imports inside functions, or for types."""
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(every_import()).prepare()
     except CycleError as error:
         raise AssertionError(" <- ".join(error.args[1])) from error
 
@@ -158,7 +146,6 @@ def test_imports_are_found() -> None:
         assert set(imports_of("p.s.m", path, modules)) == wanted
         code += "\nif TYPE_CHECKING: import p.t"
         assert set(imports_of("p.s.m", path, modules)) == wanted | {"p.t"}
-        assert set(imports_of("p.s.m", path, modules, types=False)) == wanted
 
 
 def test_wrong_tables_are_noticed() -> None:

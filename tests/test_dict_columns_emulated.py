@@ -26,8 +26,7 @@ from cudf_fsst.backend.content import move
 from cudf_fsst.codecs import host_strings
 from cudf_fsst.codecs.dict import cpu as dict_cpu
 from cudf_fsst.codecs.dict import cpu_merge, plan
-from cudf_fsst.codecs.dict.part import DictPart
-from cudf_fsst.codecs.node import Content, of_parts
+from cudf_fsst.codecs.node import Content, DictPart, of_parts
 from cudf_fsst.codecs.part import Part
 from cudf_fsst.codecs.text import plan as text_plan
 from cudf_fsst.codecs.text import search

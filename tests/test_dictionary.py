@@ -19,8 +19,7 @@ from checker import CASES, REPEATED, Case, CudfColumn, HostNodes, PandasColumn, 
 from column_cases import DTYPES, STR
 from cudf_fsst.codecs import host_strings
 from cudf_fsst.codecs.dict import cpu, distinct, plan
-from cudf_fsst.codecs.dict.part import DictPart
-from cudf_fsst.codecs.node import Node, of_parts
+from cudf_fsst.codecs.node import DictPart, Node, of_parts
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.text import search
 from cudf_fsst.files import storage, trees

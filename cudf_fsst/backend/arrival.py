@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ..codecs.dict.part import DictPart
+from ..codecs.node import DictPart
 from ..codecs.part import Part
 from ..codecs.registry import of_text
 from .device import DeviceBackend

@@ -14,11 +14,10 @@ import pyarrow as pa
 from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
 from ..codecs.chosen import Chosen, Ordered
-from ..codecs.contract import Table
-from ..codecs.dict.part import DictPart
-from ..codecs.node import Content, Node, check_codec, is_strings
+from ..codecs.node import Content, DictPart, Node, check_codec, is_strings
 from ..codecs.part import Part
 from ..codecs.span import Span
+from ..codecs.table import Table
 from ..codecs.task import ColumnTask
 from ..codecs.text import search
 from ..codecs.text.segment import Segment

@@ -12,13 +12,12 @@ import pyarrow as pa
 from ..automata import UNDECIDED, RowAutomaton
 from ..buffers import ColumnBuffers, HostStrings
 from ..codecs import host, host_strings
-from ..codecs.contract import Table
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
-from ..codecs.dict.part import DictPart
-from ..codecs.node import Content, Node, check_codec
+from ..codecs.node import Content, DictPart, Node, check_codec
 from ..codecs.part import Part
 from ..codecs.span import Span
+from ..codecs.table import Table
 from ..codecs.task import ColumnTask
 from ..codecs.text import cpu as text
 from ..codecs.text import cpu_case, search

@@ -43,7 +43,7 @@ nulls, ranges, chosen rows and questions are, for all codecs of text. The codec 
 tile, and may say how automata run over its codes.
 
 ``dict`` is none of both: a part of strings that repeat has two columns as children, codes and distinct values, whose
-parts other codecs make (``dict/part.py``).
+parts other codecs make (``node.py``).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .part import Packed
+from .table import Table
 
 if TYPE_CHECKING:
     from ..device.kernels import Kernel
@@ -197,36 +198,6 @@ class Host(Protocol):
 
     def check(self, packed: Packed) -> None:
         """Raise ValueError unless the bytes are as `encode` writes them."""
-
-
-class Table(Protocol):
-    """A table that segments of text share: with it and their own bytes they are decoded.
-
-    Immutable; tables with equal bytes are equal and have equal hashes.
-    """
-
-    @property
-    def codec(self) -> str:
-        """The name of the codec whose table it is."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that `to_bytes` gives."""
-
-    def to_bytes(self) -> bytes:
-        """The table as files have it."""
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Table:
-        """Read what `to_bytes` gave; ValueError for anything else."""
-
-    def expand(self, codes: bytes) -> bytes:
-        """The bytes that the codes of a tile stand for; IndexError or ValueError for bytes that are no codes."""
-
-    def __hash__(self) -> int: ...
-
-    def __len__(self) -> int:
-        """How many symbols it has."""
 
 
 class TextCodec(Protocol):

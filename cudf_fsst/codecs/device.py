@@ -19,8 +19,7 @@ from .device_strings import accept, match, validity
 from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
-from .dict.part import DictPart
-from .node import Node, Parts, is_signed, of_validity
+from .node import DictPart, Node, Parts, is_signed, of_validity
 from .part import Part
 from .registry import string_names, texts
 from .span import Span

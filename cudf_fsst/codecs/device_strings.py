@@ -24,8 +24,7 @@ from .dict.cuda import read_kernel
 from .dict.cuda_read import Share
 from .dict.cuda_values import VALUES_NBYTES, decoded, is_packed, may_be_few, values_nbytes
 from .dict.launch import READ_THREADS, BitsJob, ScopeRows
-from .dict.part import DictPart
-from .node import Node
+from .node import DictPart, Node
 from .text import cpu, cuda_gather, cuda_match, cuda_take, search
 from .text import cuda_read as text_read
 from .text import launch as text_launch

@@ -15,8 +15,7 @@ from .chosen import Selected, parts_of, row_array, shares_of
 from .dict import cpu as dictionary
 from .dict import plan as dict_plan
 from .dict.distinct import DictionaryRows
-from .dict.part import DictPart
-from .node import Node, of_parts
+from .node import DictPart, Node, of_parts
 from .part import Part
 from .registry import DICTIONARIES, is_text
 from .text import cpu as text

@@ -42,7 +42,7 @@ class Part:
     null_count : int
         0 of values, whose nulls are a bitmap beside them.
     table
-        A `contract.Table` that the part shares with others; None of values.
+        A `table.Table` that the part shares with others; None of values.
     values_nbytes : int
         Bytes of what was compressed: of values, or characters.
     meta, codes

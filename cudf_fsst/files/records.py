@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from ..codecs.contract import Table
 from ..codecs.part import PARAMETERS, Packed, align
 from ..codecs.registry import is_text, of_values
+from ..codecs.table import Table
 from ..codecs.text.layout import TILE_SIZES, SegmentLayout
 from ..codecs.text.segment import Segment
 from . import outer

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..codecs.contract import Table
 from ..codecs.part import PARAMETERS, align
 from ..codecs.registry import is_text, of_text, of_values, texts
 from ..codecs.registry import streams as codecs_of
+from ..codecs.table import Table
 from ..codecs.text.segment import Segment
 from ..codecs.text.validate import check
 from ..codecs.values import cpu as values

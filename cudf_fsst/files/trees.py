@@ -13,9 +13,8 @@ import pyarrow as pa
 from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
 from ..codecs.bitmap import bits_at
 from ..codecs.dict import cpu as dictionary
-from ..codecs.dict.part import DictPart
 from ..codecs.dict.plan import least_chars
-from ..codecs.node import INDEX_TYPES, Node, dict_part, is_strings, of_parts
+from ..codecs.node import INDEX_TYPES, DictPart, Node, dict_part, is_strings, of_parts
 from ..codecs.part import Packed, Part
 from ..codecs.registry import PLAIN, is_text, of_values
 from ..codecs.text import cpu as text

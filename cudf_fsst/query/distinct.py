@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..buffers import ColumnBuffers
-from ..codecs.dict.part import DictPart
-from ..codecs.node import Node
+from ..codecs.node import DictPart, Node
 from ..lazy import WeakCache
 from . import decoded
 from .source import LOGGER, ColumnSource

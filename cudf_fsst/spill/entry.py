@@ -15,16 +15,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
 
 from ..interop import cudf as interop_cudf
 from . import held
 from .folder import discard
 from .stats import MOVES, SpillStats
-
-if TYPE_CHECKING:
-    from .books import Books
 
 #: Forms: uncompressed; compressed in GPU memory, in host memory, in a file. The first that is there says where it lies.
 PLAIN, DEVICE, HOST, DISK = FORMS = ("plain", "device", "host", "disk")
@@ -73,13 +70,26 @@ class Counters:
             moves.seconds += seconds
 
 
+class Notes(Protocol):
+    """What is noted of a pool's entries: `books.Books`, as entries see them."""
+
+    counters: Counters
+    lock: threading.Lock
+
+    def changing(self, entry: Entry) -> AbstractContextManager[None]:
+        """Change forms of an entry within the block."""
+
+    def doubt(self) -> None:
+        """An entry was changed without the lock."""
+
+
 class Entry:
     """A value of a pool; `books` are told of its changes, whether they list it or not.
 
     All but the properties is called by whoever holds `lock`. Who holds one entry's lock never waits for another's.
     """
 
-    def __init__(self, name: Any, value: Any, books: Books) -> None:
+    def __init__(self, name: Any, value: Any, books: Notes) -> None:
         value, self.proxied = interop_cudf.unwrap_proxy(value)
         #: Whether it was put compressed, and comes back so.
         self.packed = held.is_compressed(value)

@@ -14,7 +14,7 @@ from ...naming import What
 from ...workers import map_items
 from ..bitmap import rebased
 from ..chosen import Selected
-from ..node import dict_part, of_parts, of_validity
+from ..node import DictPart, dict_part, of_parts, of_validity
 from ..part import Packed
 from ..text import cpu as text
 from ..text.choose import codec_of
@@ -25,7 +25,6 @@ from . import cpu_kernels as kernels
 from . import few, plan
 from .distinct import CodedDistinct, DictionaryRows, Distinct, sampled
 from .few import Few
-from .part import DictPart
 
 #: Rows of which a thread makes strings at once.
 _STEP_ROWS = 2**16
@@ -112,7 +111,7 @@ def few_of(part: DictPart) -> Few | None:
     cached = part.known
     if cached.few is not None:
         return cached.few
-    if cached.few_on_host is None and few.may_be(part.values):
+    if cached.few_on_host is None and few.may_be(part.values.rows, part.values.chars_nbytes):
         cached.few_on_host = Few(text.read(part.values.segments))
     return cached.few_on_host
 

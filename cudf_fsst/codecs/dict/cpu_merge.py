@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...buffers import HostStrings
-from ..node import dict_part, of_parts, of_validity
+from ..node import DictPart, dict_part, of_parts, of_validity
 from ..part import Packed, Part
 from ..registry import of_text
 from ..text import cpu as text
@@ -23,7 +23,6 @@ from . import cpu_kernels as kernels
 from . import plan
 from .cpu import bits_of, codes_of, damaged
 from .distinct import Codes, ValueTable
-from .part import DictPart
 
 #: Characters of values that are decoded together.
 _VALUES_NBYTES = 2**26

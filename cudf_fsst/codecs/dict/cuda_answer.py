@@ -10,13 +10,13 @@ from ...device.memory import Lane, device_attributes
 from ...lazy import weakly_cached
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
+from ..node import DictPart
 from ..scratch import scratch_limit
 from ..values import cuda_read as fixed
 from . import cuda_packed, launch
 from .cuda import read_kernel
 from .cuda_read import whole_mask
 from .cuda_values import CODES_NBYTES, is_packed
-from .part import DictPart
 
 _u32, _u64 = np.uint32, np.uint64
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...device.memory import Lane
 from ..cuda_tables import JobTables
+from ..node import DictPart
 from ..text import cpu as text
 from . import cpu, cuda_packed
 from .cuda_read import whole_mask
-from .part import DictPart
 
 
 def count_chars(part: DictPart, indices: Callable[[], Iterable[Any]], *, lane: Lane) -> int:

@@ -19,14 +19,13 @@ from ...device.memory import Lane
 from ...device.transfer import to_host
 from .. import device_strings
 from ..cuda_tables import JobTables
-from ..node import Node, Parts, dict_part, of_parts, of_validity
+from ..node import DictPart, Node, Parts, dict_part, of_parts, of_validity
 from ..part import Part
 from ..text import cuda as text
 from ..text.choose import codec_of
 from ..text.cuda_task import TextTask
 from ..values import cuda as fixed
 from . import cpu_merge, cuda_answer, cuda_pack, plan
-from .part import DictPart
 
 #: Bytes for codes on their way.
 _ROOM = 48 << 20

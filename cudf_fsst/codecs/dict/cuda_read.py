@@ -12,11 +12,11 @@ from ...device.memory import Lane
 from ...lazy import weakly_cached
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
+from ..node import DictPart
 from ..scratch import scratch_limit
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, launch
 from .cuda_values import CODES_NBYTES, decoded, is_packed
-from .part import DictPart
 
 _u32, _u64 = np.uint32, np.uint64
 

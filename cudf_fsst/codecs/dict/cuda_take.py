@@ -11,11 +11,11 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
+from ..node import DictPart
 from ..text import cuda_gather
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text
 from .cuda_values import CODES_NBYTES, VALUES_NBYTES, decoded, values_nbytes
-from .part import DictPart
 
 #: Codes that are taken at a time are a multiple of this.
 _TAKEN_ROWS = 1 << 16

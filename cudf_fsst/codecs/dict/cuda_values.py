@@ -11,10 +11,10 @@ from ...buffers import DeviceStrings, HostStrings
 from ...device.memory import Lane, device_attributes, pinned
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables
+from ..node import DictPart, Known
 from ..text import cuda_read as text_read
 from . import cuda_packed, cuda_text, few, launch
 from .cuda import read_kernel
-from .part import DictPart, Known
 
 #: Bytes of values of dictionaries that are in memory at once.
 VALUES_NBYTES = 24 << 20
@@ -93,4 +93,8 @@ def is_packed(part: DictPart) -> bool:
 def may_be_few(part: DictPart) -> bool:
     """Whether the values are few and short enough to be cached in host memory."""
     longest = part.known.longest
-    return few.may_be(part.values) and (longest is None or 0 < longest <= few.SHORT) and is_packed(part)
+    return (
+        few.may_be(part.values.rows, part.values.chars_nbytes)
+        and (longest is None or 0 < longest <= few.SHORT)
+        and is_packed(part)
+    )

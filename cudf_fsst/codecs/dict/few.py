@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ...automata import RowAutomaton
 from ...buffers import HostStrings
 from ...lazy import lazy
-from ..node import Node
 from ..part import align
 from ..text import search
 
@@ -24,9 +23,9 @@ MOST, SHORT = 256, 64
 _CACHED = 8
 
 
-def may_be(values: Node) -> bool:
-    """Whether a dictionary's values, by what is known without decoding them, are a few short ones."""
-    return 0 < values.rows <= MOST and values.chars_nbytes <= MOST * SHORT
+def may_be(values: int, chars: int) -> bool:
+    """Whether so many values of a dictionary, of so many bytes, may be a few short ones."""
+    return 0 < values <= MOST and chars <= MOST * SHORT
 
 
 class Few:

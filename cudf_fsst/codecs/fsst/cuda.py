@@ -12,13 +12,14 @@ import numpy.typing as npt
 from ...device.kernels import Kernel
 from ...device.memory import device_attributes
 from ..text.launch import Shape, decode_codes_capacity
-from . import TILE_SIZE, launch
+from . import launch
 from .cuda_encode import encoders as encoders
 from .cuda_kernels import choices as choices
 from .cuda_kernels import get_kernel
 from .cuda_match import answer as answer
 from .cuda_match import match as match
 from .kernel_tables import decode_table as decode_table
+from .symbols import TILE_SIZE
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True

@@ -17,10 +17,10 @@ from ..cuda_kernels import blocks
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from ..text.launch import PIECE_TILES
 from ..text.views import WORD, ScopeView, words
-from . import TILE_SIZE, kernel_tables, launch, train_max
+from . import kernel_tables, launch, train_max
 from .cuda_kernels import choices, get_kernel
 from .launch import TableSearchView
-from .symbols import SymbolTable
+from .symbols import TILE_SIZE, SymbolTable
 
 _u32, _u64 = np.uint32, np.uint64
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..text import cuda_rows, cuda_search
+from ..text.cuda_reading import Reading
 from ..text.launch import SearchShape, decode_codes_capacity
 from ..text.search import Plan
 from . import launch
 from .cuda_kernels import get_kernel
-
-if TYPE_CHECKING:  # its readers ask the registry for this codec
-    from ..text.cuda_reading import Reading
 
 
 class FsstSearcher:

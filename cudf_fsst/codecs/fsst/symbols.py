@@ -19,6 +19,10 @@ from ...lazy import lazy
 ESCAPE = 255
 MAX_SYMBOLS = 255
 MAX_SYMBOL_LENGTH = 8
+# Bytes of a tile unless the user says how many. TPC-H l_comment on an H200: 128 decodes a tenth faster and has a 2 %
+# lower ratio; 512 decodes a tenth slower and has a 1 % higher one. At 128 the ratio on genome falls below 0.99 of the
+# original library's.
+TILE_SIZE = 256
 #: Slots of the encoder's table of symbols of three or more bytes.
 HASH_SLOTS = 1024
 # Of 1,827 random multipliers that lead the 64 three-letter words over acgt (and over ACGT) to 64 slots each, one of the
@@ -188,7 +192,7 @@ class SymbolTable:
         return struct.pack("<QB", word, 0) + lengths + b"".join(self.symbols)
 
     def expand(self, codes: bytes) -> bytes:
-        """See `contract.Table`."""
+        """See `table.Table`."""
         made, symbols, place = bytearray(), self.symbols, 0
         while place < len(codes):
             if codes[place] == ESCAPE:

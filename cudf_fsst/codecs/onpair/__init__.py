@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..contract import HostTextCodec
+from .symbols import TILE_SIZE as TILE_SIZE
 from .symbols import OnPairTable
 
 NAME = "onpair"
-TILE_SIZE = 256
 TABLE = OnPairTable
 
 

@@ -18,11 +18,11 @@ from ..text import launch as text_launch
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from ..text.launch import PIECE_TILES, SearchShape
 from ..text.views import WORD, ScopeView, words
-from . import TILE_SIZE, launch, plan
+from . import launch, plan
 from .cuda_match import answer as answer
 from .cuda_match import match as match
 from .launch import decode_table as decode_table
-from .symbols import BITS, OnPairTable
+from .symbols import BITS, TILE_SIZE, OnPairTable
 
 #: onpair_take.cu decodes the tiles of single rows.
 TAKES = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +10,11 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from ..text import cuda_rows, cuda_search
+from ..text.cuda_reading import Reading
 from ..text.launch import PIECE_TILES, SearchShape, values_defines
 from ..text.search import Plan
 from . import launch
 from .symbols import BITS
-
-if TYPE_CHECKING:  # its readers ask the registry for this codec
-    from ..text.cuda_reading import Reading
 
 
 class OnPairSearcher:

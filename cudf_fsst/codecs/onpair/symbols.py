@@ -18,6 +18,8 @@ from .trie import build
 BITS = (10, 11, 12)
 #: Bytes of a symbol at most.
 MAX_SYMBOL_LENGTH = 16
+#: Bytes of a tile unless the user says how many.
+TILE_SIZE = 256
 #: Codes that are single bytes: code b is byte b.
 BYTES = 256
 _MAGIC = b"OnPt"
@@ -160,7 +162,7 @@ class OnPairTable:
         return _HEADER.pack(_MAGIC, self.bits, *counts) + b"".join(self.symbols)
 
     def expand(self, codes: bytes) -> bytes:
-        """See `contract.Table`."""
+        """See `table.Table`."""
         window, mask = int.from_bytes(codes, "little"), (1 << self.bits) - 1
         numbers = (window >> place & mask for place in range(0, 8 * len(codes) - self.bits + 1, self.bits))
         return b"".join(self.symbols[code - BYTES] if code >= BYTES else bytes((code,)) for code in numbers)

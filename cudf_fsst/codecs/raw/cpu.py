@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..part import Packed
-from . import NAME
 
 _NOTHING = np.empty(0, np.uint8)
 
@@ -23,7 +22,7 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
     """Copy values."""
     del signed
     codes = values.view(np.uint8).copy()
-    return Packed(NAME, values.size, values.itemsize, (), _NOTHING, codes, 0, codes.size)
+    return Packed("raw", values.size, values.itemsize, (), _NOTHING, codes, 0, codes.size)
 
 
 def check(packed: Packed) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import choose
-from ..contract import Table, TextCodec
+from ..contract import TextCodec
 from ..registry import is_text, of_text, texts
+from ..table import Table
 from .plan import COMPARED_TILE, choice_sample, scope_nbytes
 
 

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from ...buffers import HostStrings
 from ...workers import map_items
 from ..bitmap import rebased
-from ..contract import Table, TextCodec
+from ..contract import TextCodec
 from ..registry import of_text
+from ..table import Table
 from ..unaligned import address
 from ..work import cut
 from . import choose, cpu_read, plan

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..contract import HostTextCodec, Table
+from ..contract import HostTextCodec
 from ..part import edges_of
 from ..registry import of_text
+from ..table import Table
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_compare

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...automata import RowAutomaton
-from ..contract import Table
 from ..part import edges_of
 from ..registry import of_text
+from ..table import Table
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_rows_kernels as kernels

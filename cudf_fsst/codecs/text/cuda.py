@@ -16,7 +16,8 @@ from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ...workers import map_items
-from ..contract import Table, TextCodec
+from ..contract import TextCodec
+from ..table import Table
 from . import cuda_compress, cuda_on_host, cuda_sample
 from .choose import codec_of
 from .choose import smallest as smallest_of

@@ -18,7 +18,8 @@ from ..cuda_kernels import blocks
 from ..scratch import scratch_limit
 from . import cuda_read, cuda_take, launch
 from .cuda_kernels import get_kernel
-from .cuda_reading import Reading, empty, new_mask, reading_of
+from .cuda_reading import Reading, empty, new_mask
+from .cuda_readings import reading_of
 from .layout import ROW_BLOCK
 from .segment import Segment
 

@@ -12,7 +12,8 @@ from ...automata import UNDECIDED, YES, RowAutomaton
 from ...device.memory import Lane, device_attributes
 from . import search
 from .cuda_kernels import get_kernel
-from .cuda_reading import Reading, reading_of
+from .cuda_reading import Reading
+from .cuda_readings import reading_of
 from .search import Plan, Sets, answer_dtype
 from .segment import Segment, Segments
 
@@ -66,7 +67,7 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
 
 def _runs(segments: Sequence[Segment]) -> list[Reading]:
     """Segments next to each other that one codec answers for; none where they are many, or one does not answer."""
-    runs = [Reading(list(run)) for _, run in groupby(segments, key=lambda segment: segment.codec)]
+    runs = [reading_of(list(run)) for _, run in groupby(segments, key=lambda segment: segment.codec)]
     if len(runs) > _MOST_RUNS or any(run.matcher is None for run in runs):
         return []
     return [run for run in runs if run.column.rows]

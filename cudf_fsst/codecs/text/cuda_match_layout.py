@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ from ...device.memory import Lane, Workspace, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
+from .cuda_reading import Reading
 from .layout import ROW_BLOCK
 from .search import Automaton
-
-if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
-    from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")

@@ -14,7 +14,8 @@ from ...buffers import CharactersUnderNulls, DeviceStrings, HostStrings
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..contract import Table, TextCodec
+from ..contract import TextCodec
+from ..table import Table
 from . import cpu, cpu_kernels
 from .segment import Segment
 

@@ -16,7 +16,8 @@ from ...device.transfer import Inbox
 from ..cuda_kernels import blocks
 from . import cuda_take, launch
 from .cuda_kernels import get_kernel
-from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of, reading_of
+from .cuda_reading import FIELDS, ReadColumn, Reading, ReadPlan, decode, empty, new_mask, plan_of
+from .cuda_readings import reading_of
 from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
@@ -139,7 +140,7 @@ def receive(segments: Sequence[Segment], *, stream: Any = None) -> DeviceStrings
             bounds = np.linspace(0, len(moved), min(_GROUPS, len(moved)) + 1).astype(int)
             groups = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
             arrivals = [partial(inbox.fill, moved[group], segments[group]) for group in groups]
-            return _run(plan_of([Reading(moved)], groups), lane, list(zip(groups, arrivals, strict=True)))[0]
+            return _run(plan_of([reading_of(moved)], groups), lane, list(zip(groups, arrivals, strict=True)))[0]
 
 
 def _run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import accumulate, product
 from typing import Any, NamedTuple
@@ -15,10 +15,9 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import lazy
 from ..contract import DeviceTextCodec
-from ..registry import of_text
 from . import launch
 from .layout import ROW_BLOCK, TILE_BLOCK
-from .segment import Segment, Segments
+from .segment import Segment
 
 _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
@@ -100,19 +99,21 @@ class ReadPlan:
         that arrive together.
         """
         view, place = self.view, 0
-        codecs = list(dict.fromkeys(name for reading in readings for name in reading.codecs))
+        sides = {name: side for reading in readings for name, side in reading.sides.items()}
         of_codecs = np.zeros(view.size, np.intp)
         for column, reading in zip(self.columns, readings, strict=True):
             part = view[column.group]
-            if len(codecs) > 1:
-                of_codecs[column.group] = reading.numbers_of(part["table"], codecs)
+            if len(sides) > 1:
+                of_codecs[column.group] = reading.numbers_of(part["table"], list(sides))
             part["table"] += _u64(place)
             part["wide_offsets"] = column.itemsize == 8
             place += reading.tables.nbytes
         self.place = place
         units_at = place + view.nbytes
         largest = max((reading.table_nbytes for reading in readings), default=0)
-        self.decodes, units = _decodes(view, groups or [slice(0, view.size)], units_at, codecs, of_codecs, largest)
+        self.decodes, units = _decodes(
+            view, groups or [slice(0, view.size)], units_at, [*sides.values()], of_codecs, largest
+        )
         tables = (reading.tables for reading in readings)
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
@@ -136,24 +137,24 @@ def _decodes(
     view: Views,
     groups: Sequence[slice],
     place: int,
-    codecs: Sequence[str],
+    sides: Sequence[DeviceTextCodec],
     of_codecs: npt.NDArray[np.intp],
     table_nbytes: int,
 ) -> tuple[list[Decode], list[npt.NDArray[np.uint32]]]:
     """Launches of decoders, one for each codec, tile size and group, and what is at `place` of the image for them.
 
-    `of_codecs`: for each descriptor, which of `codecs` made its segment. `table_nbytes`: of the largest decode table.
+    `of_codecs`: for each descriptor, which of `sides` made its segment. `table_nbytes`: of the largest decode table.
     """
     attributes = device_attributes()
     decodes, arrays = [], []
     begin, end, shifts = (view[name].astype(np.int64) for name in ("char_begin", "char_end", "tile_shift"))
-    for number, shift in product(range(len(codecs)), sorted(set(shifts.tolist()))):
+    for number, shift in product(range(len(sides)), sorted(set(shifts.tolist()))):
         mine = (shifts == shift) & (end > begin) & (of_codecs == number)
         if not mine.any():
             continue
         tiles = int((-(-view["chars"][mine].astype(np.int64) >> shift)).sum())
         codes_nbytes = int(view["codes_nbytes"][mine].sum())
-        side = of_text(codecs[number]).device()
+        side = sides[number]
         shape = side.decode_shape(1 << shift, codes_nbytes, tiles, table_nbytes)
         block_chars = TILE_BLOCK << shift
         wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
@@ -176,9 +177,16 @@ class Reading:
 
     Uploaded, it takes 4.1 KB for every symbol table and 232 bytes for every segment. To keep it on the GPU would save a
     copy of some microseconds a call, and make every column larger than its parts.
+
+    Parameters
+    ----------
+    segments
+    sides
+        By the name of each codec that made some of them.
     """
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[Segment], sides: Mapping[str, DeviceTextCodec]) -> None:
+        self.sides = sides
         self.buffers = _buffers(segments)
         #: Of a copy: what it is made of, and by how many bytes the buffers of each segment lie further on.
         self._first: tuple[Reading, Words] | None = None
@@ -192,16 +200,15 @@ class Reading:
         for segment in segments:
             if segment.table not in place_of:
                 place_of[segment.table] = self._table_edges[-1]
-                tables.append(of_text(segment.codec).device().decode_table(segment.table))
+                tables.append(sides[segment.codec].decode_table(segment.table))
                 self._table_edges.append(self._table_edges[-1] + tables[-1].nbytes)
                 self._table_codecs.append(segment.codec)
         self._table_places = [place_of[segment.table] for segment in segments]
-        #: Whose segments there are, and the codec whose kernels take rows of all of them one by one, or None.
-        self.codecs = tuple(dict.fromkeys(self._table_codecs))
-        sides = [of_text(name).device() for name in self.codecs]
-        self.taker: Any = sides[0] if len(sides) == 1 and sides[0].TAKES else None
+        first, *others = sides.values()
+        #: The codec whose kernels take rows of all segments one by one, or None.
+        self.taker: Any = first if not others and first.TAKES else None
         #: Likewise, the codec that answers questions on the codes.
-        self.matcher: Any = sides[0] if len(sides) == 1 and sides[0].MATCHES else None
+        self.matcher: Any = first if not others and first.MATCHES else None
         #: Bytes of the largest decode table.
         self.table_nbytes = max((table.nbytes for table in tables), default=0)
         self.tables = tables[0] if len(tables) == 1 else np.concatenate(tables)
@@ -275,28 +282,12 @@ class Reading:
             first, *more = (one for one, _ in firsts)
             return first.whole(*more).moved(*np.concatenate([shifts for _, shifts in firsts], axis=1))
         shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
-        names = dict.fromkeys(name for one in (self, *others) for name in one.codecs)
-        key = current_device(), *(of_text(name).device().choices(1 << shift) for name in names for shift in shifts)
+        sides = {name: side for one in (self, *others) for name, side in one.sides.items()}
+        key = current_device(), *(side.choices(1 << shift) for side in sides.values() for shift in shifts)
         made = self._whole
         if made is None or made[0] != others or made[1] != key:
             made = self._whole = others, key, plan_of([self, *others])
         return made[2]
-
-
-def reading_of(segments: Sequence[Segment]) -> Reading:
-    """What reading segments needs; it is kept with `Segments`, and made anew for others."""
-    if not isinstance(segments, Segments):
-        return Reading(segments)
-    if segments.reading is None:
-        source = segments.source
-        if source is None:
-            segments.reading = Reading(segments)
-        elif source.copied is None:
-            segments.reading = source.copied = Reading(segments)
-        else:
-            segments.reading = source.copied.of_copy(segments)
-    reading: Reading = segments.reading
-    return reading
 
 
 def _buffers(segments: Sequence[Segment]) -> Words:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from ...device.memory import ALIGNMENT, Lane, Workspace, current_device
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..contract import Table
 from ..cuda_kernels import blocks
+from ..table import Table
 from . import launch as text_launch
 from . import plan
 from .cuda_task import TextTask, TileEncoder, TrainingNbytes, TrainingRoom, chars_of

@@ -5,7 +5,7 @@ A codec says how its codes are read (`RowRunner`); the rest is the same for all 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,7 @@ from ..part import align
 from ..scratch import scratch_limit
 from . import launch
 from .cuda_match_layout import SPARE, rounds
-
-if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
-    from .cuda_reading import Reading
+from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ..cuda_kernels import blocks
 from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, MatchStep, Prepared, Round, Searcher
+from .cuda_reading import Reading
 from .search import (
     Automaton,
     ByteCount,
@@ -32,9 +33,6 @@ from .search import (
     without_states,
 )
 from .values import LONGEST, words_of
-
-if TYPE_CHECKING:  # its readers ask the registry for codecs that import this
-    from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
 

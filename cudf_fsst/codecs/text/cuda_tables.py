@@ -14,8 +14,8 @@ from ...buffers import CharactersUnderNulls
 from ...device.memory import Lane, current_device, device_attributes
 from ...lazy import weakly_cached
 from ...profiling import MEASURE
-from ..contract import Table
 from ..cuda_kernels import blocks
+from ..table import Table
 from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Room, RoomColumn

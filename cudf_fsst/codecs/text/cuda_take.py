@@ -12,7 +12,8 @@ from ...device.memory import Lane, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
-from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask, reading_of
+from .cuda_reading import FIELDS, MASK_BITS, Reading, empty, new_mask
+from .cuda_readings import reading_of
 from .segment import Segment
 
 _u64 = np.uint64

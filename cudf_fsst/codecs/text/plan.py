@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..contract import Table
+from ..table import Table
 from .layout import TILE_BLOCK
 
 MIB = 2**20

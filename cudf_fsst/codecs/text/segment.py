@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..contract import Table
 from ..part import Part
+from ..table import Table
 from .layout import SegmentLayout
 
 
