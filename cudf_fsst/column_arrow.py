@@ -62,7 +62,7 @@ class ArrowColumn(Rows):
         if not self._is_text:
             host = self.to_host()
             (values,) = host._backend.read([host._content.node])
-            made = host._backend.interop.to_chunked(values, self._content.type)
+            made = interop_pandas.to_chunked(values, self._content.type)
             return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
         return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
 

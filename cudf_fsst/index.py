@@ -269,7 +269,7 @@ def compress_with(
 
 def of_range(index: Any, backend: Backend) -> CompressedIndex | None:
     """A RangeIndex of cuDF; None for another index."""
-    bounds = backend.interop.range_of(index)
+    bounds = interop_cudf.range_of(index)
     return (
         None if bounds is None else CompressedIndex({"names": [None], "range": bounds}, len(index), names=[index.name])
     )

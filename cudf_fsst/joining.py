@@ -24,6 +24,7 @@ from .frame import CompressedFrame
 from .index import CompressedIndex
 from .interop import arrow_columns
 from .interop import pandas as interop_pandas
+from .interop.cudf import cudf_module
 
 
 @overload
@@ -82,7 +83,7 @@ def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
             raise TypeError(f"columns are of several dtypes, {first.dtype} and {column.dtype}")
     backend = first._backend
     content = _contents([column._content for column in columns], backend)
-    nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else backend.interop.cudf_module().RangeIndex(0)
+    nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else cudf_module().RangeIndex(0)
     name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
     index = join_indexes([column._index for column in columns], backend, as_concat=True)
     proxied = any(column._proxied for column in columns)
@@ -146,7 +147,7 @@ def _with_same_categories(contents: Sequence[Content], backend: HostBackend, wha
     """
     if any(content.type != contents[0].type for content in contents):
         return contents  # refused by the caller
-    interop, kind = backend.interop, contents[0].type
+    kind = contents[0].type
     categories_of = [list(_categories(content.node, backend)) for content in contents]
     same_as_first = [
         all(
@@ -159,20 +160,19 @@ def _with_same_categories(contents: Sequence[Content], backend: HostBackend, wha
         return contents
     first = contents[0]
     if not pa.types.is_dictionary(kind) or first.stored is None or first.stored["kind"] == "arrow":
-        chunks = [
-            chunk for content in contents for chunk in interop.to_chunked(backend.read([content.node])[0], kind).chunks
-        ]
+        arrays = [interop_pandas.to_chunked(backend.read([content.node])[0], kind) for content in contents]
+        chunks = [chunk for array in arrays for chunk in array.chunks]
         try:
             unified = pa.chunked_array(chunks, kind).unify_dictionaries().combine_chunks()
         except pa.ArrowException as error:
             raise TypeError(f"{what}: dictionaries of {kind} that cannot become one: {error}") from error
         return [_compressed(arrow_columns.describe(unified), first)]
-    categories = interop.build(backend.read([first.node], 0, 0)[0], kind, first.stored).cat.categories
+    categories = interop_pandas.build(backend.read([first.node], 0, 0)[0], kind, first.stored).cat.categories
     results = []
     for content, same in zip(contents, same_as_first, strict=True):
         if not same:
-            series = interop.build(backend.read([content.node])[0], kind, content.stored)
-            buffers, _, _ = interop.describe(series.cat.set_categories(categories))
+            series = interop_pandas.build(backend.read([content.node])[0], kind, content.stored)
+            buffers, _, _ = interop_pandas.describe(series.cat.set_categories(categories))
             content = _compressed(buffers, first)
         results.append(content)
     return results
@@ -181,7 +181,7 @@ def _with_same_categories(contents: Sequence[Content], backend: HostBackend, wha
 def _categories(node: Node, backend: HostBackend) -> Iterator[Any]:
     """Categories of a column, or of those within a nested one."""
     if pa.types.is_dictionary(node.type):
-        yield backend.interop.to_chunked(backend.read(node.children)[0], node.type.value_type)
+        yield interop_pandas.to_chunked(backend.read(node.children)[0], node.type.value_type)
     else:
         for child in node.children:
             yield from _categories(child, backend)

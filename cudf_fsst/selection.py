@@ -16,6 +16,7 @@ from .codecs.chosen import Ordered, ascending, summarize
 from .codecs.node import Node
 from .codecs.text.layout import ROW_BLOCK
 from .codecs.text.segment import Segment
+from .interop.adapter import Adapter
 from .interop.cudf import unwrap_proxy
 
 _OFFSET_NBYTES = 4
@@ -204,7 +205,7 @@ def map_pieces(
     func: Callable[[Any], Any],
     read: Callable[[int, int], Any],
     pieces: Sequence[tuple[int, int]],
-    interop: Any,
+    interop: Adapter,
 ) -> Any:
     """The result of `map_chunks`, of pieces that `read` reads; `interop` joins the results."""
     results = [func(read(start, stop)) for start, stop in pieces or [(0, 0)]]

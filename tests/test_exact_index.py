@@ -316,7 +316,6 @@ class Gpu(HostBackend):
         self.interop = SimpleNamespace(
             view=interop_cudf.view,
             with_names=interop_cudf.with_names,
-            range_of=lambda index: None,
             labels=lambda data: (data.name, data.index),
             column_series=lambda values, kind, stored, dtype, name, index, nullable: SimpleNamespace(
                 index=index, name=name

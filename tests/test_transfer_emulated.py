@@ -8,7 +8,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from cudf_fsst.codecs import host
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.interop import arrow_columns
+from cudf_fsst.interop import cudf as interop_cudf
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
 from emulation.emulator import Emulator
@@ -233,7 +233,8 @@ def test_columns_arrive_in_groups(group: int, transfer: Any, monkeypatch: pytest
 
     monkeypatch.setattr(read, "read", counted)
     receiver: Any = object.__new__(backend.DeviceBackend)
-    receiver.interop, receiver.device = SimpleNamespace(on_device=lambda _device: nullcontext()), "cuda:0"
+    receiver.device = "cuda:0"
+    monkeypatch.setattr(interop_cudf, "on_device", lambda _device: nullcontext())
     made = receiver.receive(nodes)
     assert groups == {1: [1] * 9, 3000: [2, 1] * 3, 1 << 24: [9]}[group]
     for column, values in zip(made, wanted, strict=True):

@@ -19,6 +19,7 @@ import pytest
 
 from cudf_fsst import compressing as compressing_module
 from cudf_fsst.backend import DeviceBackend
+from cudf_fsst.backend import device as device_backend
 from cudf_fsst.backend.content import SeriesTask
 from cudf_fsst.buffers import ColumnBuffers, HostStrings
 from cudf_fsst.codecs import host as on_host
@@ -29,6 +30,7 @@ from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.compressing import compress_frame
 from cudf_fsst.interop import arrow_columns
+from cudf_fsst.interop import cudf as interop_cudf
 from cudf_fsst.interop import pandas as interop_pandas
 from emulation.conftest import emulator
 from emulation.device import ORDERS, failing_every_allocation
@@ -312,11 +314,12 @@ def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> 
     same_nodes(to_host(), wanted)
 
 
-def frames(interop: Any) -> Any:
-    """`DeviceBackend` without cuDF."""
+def frames(patch: pytest.MonkeyPatch, **functions: Any) -> Any:
+    """`DeviceBackend` without cuDF, but for some functions of its adapter."""
     made: Any = object.__new__(DeviceBackend)
-    interop.on_device = lambda _device: nullcontext()
-    made.interop, made.device = interop, "cuda:0"
+    adapter = SimpleNamespace(on_device=lambda _device: nullcontext(), Access=ExitStack, **functions)
+    patch.setattr(device_backend, "cudf", adapter)
+    made.interop, made.device = adapter, "cuda:0"
     return made
 
 
@@ -346,15 +349,10 @@ def test_files_of_frames_are_the_same(
         return gpu.upload(buffers), kind, {"kind": "of a level"} if of_index else stored
 
     data = pd.DataFrame({"n": rng.integers(0, 99, 600), "s": WORDS, "c": pd.Categorical(WORDS)}, index=INDEXES[index])
-    interop = SimpleNamespace(
-        Access=ExitStack,
-        describe=describe,
-        columns=interop_pandas.columns,
-        describe_index=interop_pandas.describe_index,
-        view=interop_pandas.view,
-        with_names=interop_pandas.with_names,
-        range_of=lambda index: None,
-    )
+    functions = {
+        "describe": describe,
+        **{name: getattr(interop_pandas, name) for name in ("columns", "describe_index", "view", "with_names")},
+    }
     made = tmp_path / "host", tmp_path / "gpu"
     for tile_size in ("auto", *TILE_SIZES):
         for level in LEVELS:
@@ -362,7 +360,8 @@ def test_files_of_frames_are_the_same(
             frame = compress_frame(data, **options)
             frame.save(made[0])
             with monkeypatch.context() as patch:
-                patch.setattr(compressing_module, "of_frame", lambda _: frames(interop))
+                patch.setattr(compressing_module, "of_frame", lambda _: frames(patch, **functions))
+                patch.setattr(interop_cudf, "range_of", lambda _: None)
                 compress_frame(data, to_host=True, **options).save(made[1])
             assert made[0].read_bytes() == made[1].read_bytes(), options
             if index == "str":
@@ -373,7 +372,7 @@ def test_files_of_frames_are_the_same(
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", ["int64", "list", "decimal128 with nulls", "dictionary"])
-def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
+def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cuDF does before and after, in the default stream, does not meet the work of the stream that was given."""
     gpu.device.order = order
     rmm: Any = sys.modules["rmm"]
@@ -392,7 +391,7 @@ def test_cudf_beside_a_stream(case: str, order: str, gpu: Gpu) -> None:
         del values
         return copy, array.type, None
 
-    backend = frames(SimpleNamespace(describe=describe, Access=ExitStack))
+    backend = frames(monkeypatch, describe=describe)
     stream = gpu.device.stream()
     asked = [SeriesTask(name, strings=OPTIONS) for name in "ab"]
     written = [content.node for content in backend.compress(asked, stream=stream)[0]]
@@ -415,13 +414,13 @@ def test_host_memory_outlives_the_copy(gpu: Gpu) -> None:
         gc.collect()
 
 
-def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
+def test_received_columns_are_let_go_of(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was received is gone when it is decompressed."""
     array = arrays()["int64"]
     column = arrow_columns.describe(array)
     nodes = [on_host.HostCompressor(None, OPTIONS).node(column) for _ in range(5)]
     before = len(gpu.device.live)
-    received = frames(SimpleNamespace()).receive(nodes)
+    received = frames(monkeypatch).receive(nodes)
     gc.collect()
     assert len(gpu.device.live) == before + len(nodes)
     gpu.device.default.synchronize()
@@ -429,7 +428,7 @@ def test_received_columns_are_let_go_of(gpu: Gpu) -> None:
         assert arrow_columns.rebuild(gpu.download(made), array.type).equals(array)
 
 
-def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
+def test_characters_under_nulls_are_tried_again(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     column = arrow_columns.describe(pa.array(["a", None, "ccc"] * 100))
     strings = column.strings
     assert isinstance(strings, HostStrings)
@@ -440,13 +439,13 @@ def test_characters_under_nulls_are_tried_again(gpu: Gpu) -> None:
         asked.append(drop_null_chars)
         return gpu.upload(column if drop_null_chars else replace(column, strings=full)), column.type, None
 
-    backend = frames(SimpleNamespace(describe=describe, Access=ExitStack))
+    backend = frames(monkeypatch, describe=describe)
     (content,), _ = backend.compress([SeriesTask("a", strings=OPTIONS)], to_host=True)
     assert asked == [False, True]
     same_nodes(content.node, on_host.HostCompressor(None, OPTIONS).node(column))
 
 
-def test_errors_name_their_column(gpu: Gpu) -> None:
+def test_errors_name_their_column(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all that are compressed at once."""
     columns = {
         name: arrow_columns.describe(pa.array([1, 2], kind)) for name, kind in (("a", pa.int64()), ("b", pa.int8()))
@@ -457,6 +456,6 @@ def test_errors_name_their_column(gpu: Gpu) -> None:
 
     asked = [SeriesTask(name, "gfc", what=f"column {name!r}") for name in columns]
     with pytest.raises(ValueError, match="column 'b': codec 'gfc' takes values of 4 or 8 bytes, not 1"):
-        frames(SimpleNamespace(describe=describe, Access=ExitStack)).compress(asked)
+        frames(monkeypatch, describe=describe).compress(asked)
     assert gpu.device.allocations == []
     assert gpu.device.launches == []

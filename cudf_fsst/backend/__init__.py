@@ -1,8 +1,8 @@
 """Where a column is, and what works on it there: NumPy and pandas on the host, RMM and cuDF on a GPU.
 
 `HostBackend` and `DeviceBackend` have the same methods. ``compress`` describes the buffers of Series and of an index
-and compresses them; ``read`` decompresses rows one after another, ``take`` chosen ones; ``build`` and its like are the
-adapter's (`interop.pandas`, `interop.cudf`).
+and compresses them; ``read`` decompresses rows one after another, ``take`` chosen ones. Series are made of them by
+``interop``, an `Adapter`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..codecs.registry import texts
 from ..codecs.text.layout import LEVELS, TILE_SIZES
 from ..interop.cudf import is_cudf, is_cudf_frame
+from ..interop.pandas import from_arrow_column
 from .arrival import Arrival
 from .content import SeriesTask
 from .device import DeviceBackend
@@ -45,8 +46,7 @@ def of_data(data: Any) -> tuple[Backend, Any]:
     if isinstance(data, (pd.Series, pd.Index)):
         return HostBackend(), data
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
-        host = HostBackend()
-        return host, host.interop.from_arrow_column(data)
+        return HostBackend(), from_arrow_column(data)
     if is_cudf(data):
         return DeviceBackend(), data
     raise TypeError(f"expected a Series or an Index of pandas or cuDF, or an Arrow array, not {type(data).__name__}")

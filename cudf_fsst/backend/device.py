@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..automata import RowAutomaton
-from ..buffers import CharactersUnderNulls, ColumnBuffers, HostStrings
+from ..buffers import CharactersUnderNulls, ColumnBuffers, DeviceStrings, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.node import Content, DictPart, Node, check_codec, is_strings
 from ..codecs.part import Part
@@ -22,6 +22,7 @@ from ..codecs.task import ColumnTask
 from ..codecs.text import search
 from ..codecs.text.segment import Segment
 from ..interop import cudf
+from ..interop.adapter import Adapter
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, MATCH
 from .content import Described, SeriesTask, log_compressed
@@ -52,7 +53,7 @@ def _gpu() -> _Gpu:
 class DeviceBackend:
     """CuPy, RMM and cuDF, which are imported where they are needed."""
 
-    interop: Any = cudf
+    interop: Adapter = cudf
 
     def __init__(self, device: str | None = None) -> None:
         cudf.cudf_module()
@@ -63,8 +64,7 @@ class DeviceBackend:
 
     def current(self) -> AbstractContextManager[None]:
         """Make the columns' device the current one."""
-        context: AbstractContextManager[None] = self.interop.on_device(self.device)
-        return context
+        return cudf.on_device(self.device)
 
     def compress(
         self, tasks: Sequence[SeriesTask], index: Any = None, *, stream: Any = None, to_host: bool = False
@@ -82,14 +82,14 @@ class DeviceBackend:
         notes: dict[str, Any] = {}
         levels: list[Any] = []
         if index is not None:
-            notes, levels = self.interop.describe_index(index)
+            notes, levels = cudf.describe_index(index)
         column_tasks, types = [], []
-        with self.interop.Access() as access:
+        with cudf.Access() as access:
             all_tasks = [*tasks, *[SeriesTask(level, what="the index") for level in levels]]
             with DESCRIBE:
                 for task in all_tasks:
                     with naming(task.what):
-                        buffers, kind, stored = self.interop.describe(task.data, access, **options)
+                        buffers, kind, stored = cudf.describe(task.data, access, **options)
                         check_codec(task.codec, kind)
                     column_tasks.append(ColumnTask(buffers, task.codec, task.strings, task.what))
                     types.append((kind, stored))
@@ -128,14 +128,16 @@ class DeviceBackend:
         """One table of a codec of text for a Series or Index of strings."""
         from ..codecs.text import cuda
 
+        def trained(**options: bool) -> Table:
+            with cudf.Access() as access:
+                buffers, _, _ = cudf.describe(data, access, **options)
+                assert isinstance(buffers.strings, DeviceStrings)
+                return cuda.train(buffers.strings, codec, level=level, stream=stream)
+
         try:
-            with self.interop.Access() as access:
-                buffers, _, _ = self.interop.describe(data, access)
-                return cuda.train(buffers.strings, codec, level=level, stream=stream)
+            return trained()
         except CharactersUnderNulls:
-            with self.interop.Access() as access:
-                buffers, _, _ = self.interop.describe(data, access, drop_null_chars=True)
-                return cuda.train(buffers.strings, codec, level=level, stream=stream)
+            return trained(drop_null_chars=True)
 
     def read(
         self, nodes: Sequence[Node], start: int = 0, stop: int | None = None, *, stream: Any = None
@@ -249,8 +251,8 @@ class DeviceBackend:
             if few is not None:
                 return few[0]
         (values,) = self.read([node], start, stop)
-        found: HostStrings = self.interop.to_host_strings(values.strings)
-        return found
+        assert isinstance(values.strings, DeviceStrings)
+        return cudf.to_host_strings(values.strings)
 
     @property
     def arrays(self) -> Any:

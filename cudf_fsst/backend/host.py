@@ -24,6 +24,7 @@ from ..codecs.text import cpu_case, search
 from ..codecs.text.choose import codec_of
 from ..codecs.text.segment import Segment
 from ..interop import pandas
+from ..interop.adapter import Adapter
 from ..naming import naming
 from ..profiling import DECODE, DESCRIBE, ENCODE, MATCH
 from .content import Described, SeriesTask, log_compressed
@@ -33,7 +34,7 @@ class HostBackend:
     """NumPy and Numba, pandas and Arrow."""
 
     device = "cpu"
-    interop: Any = pandas
+    interop: Adapter = pandas
 
     def check_stream(self, stream: Any) -> None:
         """Raise ValueError if there is one."""
@@ -54,7 +55,7 @@ class HostBackend:
         for task in tasks:
             with naming(task.what):
                 with DESCRIBE:
-                    buffers, kind, stored = self.interop.describe(task.data, lenient=task.lenient)
+                    buffers, kind, stored = pandas.describe(task.data, lenient=task.lenient)
                 check_codec(task.codec, kind)
                 with ENCODE:
                     [node] = host.compress([ColumnTask(buffers, task.codec, task.strings, task.what)])
@@ -63,14 +64,15 @@ class HostBackend:
         if index is None:
             return contents, None
         with naming("the index"):
-            notes, levels = self.interop.describe_index(index)
+            notes, levels = pandas.describe_index(index)
             nodes = host.compress([ColumnTask(buffers, what="the index") for buffers, _ in levels])
         return contents, (notes, [Content(node, kind, None) for node, (_, kind) in zip(nodes, levels, strict=True)])
 
     def train(self, data: Any, codec: str | None, *, level: str, stream: Any) -> Table:
         """One table of a codec of text for a Series or Index of strings."""
         self.check_stream(stream)
-        buffers, _, _ = self.interop.describe(data, lenient=True)
+        buffers, _, _ = pandas.describe(data, lenient=True)
+        assert isinstance(buffers.strings, HostStrings)
         return text.train(buffers.strings, codec_of(codec), level=level)
 
     def read(

@@ -18,6 +18,8 @@ from pandas.core.dtypes.dtypes import BaseMaskedDtype
 
 from ..callers import at_caller
 from ..index import CompressedIndex
+from ..interop import cudf as interop_cudf
+from ..interop.adapter import Adapter
 from ..rows import Rows
 from . import few_groups, numbering, partials, pieces
 from .pieces import Aggregate
@@ -356,7 +358,6 @@ class Groups:
         if not all(few_groups.supports(part, aggregate) for aggregate in aggregates):
             return None
         dtypes = part._dtypes(categories=False)
-        interop = part._backend.interop
         if not all(part._columns[place].node.coded and dtypes[place] is not None for place in places):
             return None
         dropna, limit_groups = self._options.get("dropna", True), part._backend.most_groups
@@ -369,10 +370,9 @@ class Groups:
             codes.insert(0, rest % size)
             rest = rest // size
         names = [part.columns[place] for place in places]
-        index = interop.index_of_codes(codes, numbers.values, [dtypes[place] for place in places], names)
-        return [
-            interop.column_of(sums.columns[aggregate], kind) for aggregate, kind in zip(aggregates, kinds, strict=True)
-        ], index
+        index = interop_cudf.index_of_codes(codes, numbers.values, [dtypes[place] for place in places], names)
+        columns = zip((sums.columns[aggregate] for aggregate in aggregates), kinds, strict=True)
+        return [interop_cudf.column_of(column, kind) for column, kind in columns], index
 
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
@@ -480,7 +480,7 @@ def _unlabelled(frame: Any) -> Any:
     return frame._made_of(frame._columns, frame._backend, index)
 
 
-def _with_keys(answer: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Any) -> Any:
+def _with_keys(answer: Any, keys: list[Any], dtypes: Mapping[Any, Any], interop: Adapter) -> Any:
     """The result with keys of their own dtypes instead of categories."""
     labelled = list(answer.index.names) == keys
     if labelled and (len(keys) > 1 or answer.ndim == 1 or keys[0] not in answer.columns):

@@ -278,7 +278,7 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
             return None
     rows = [side._candidates(other) if side.is_compressed else None for side, other in ((left, right), (right, left))]
     keys = [side.columns_of(side.keys, candidates) for side, candidates in zip((left, right), rows, strict=True)]
-    matches = interop.matching_rows(*keys)
+    matches = interop_cudf.matching_rows(*keys)
     count, columns = matches[0].size(), list[Any]()
     for side, candidates, own_keys, matched in zip((left, right), rows, keys, matches, strict=True):
         contributed = [place for place, name in enumerate(side.labels) if side is left or name not in left.labels]
@@ -286,10 +286,10 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
         loaded = dict(zip(side.keys, own_keys, strict=True) if packed else enumerate(interop.columns(side.data)))
         loaded_places = [place for place in contributed if place in loaded]
         payload = dict(
-            zip(loaded_places, interop.gathered([loaded[place] for place in loaded_places], matched), strict=True)
+            zip(loaded_places, interop_cudf.gathered([loaded[place] for place in loaded_places], matched), strict=True)
         )
         if to_read := [place for place in contributed if place not in loaded]:
-            numbers = interop.positions(matched)
+            numbers = interop_cudf.positions(matched)
             numbers = numbers.astype(np.int64) if candidates is None else selection.row_array(candidates)[numbers]
             payload |= zip(to_read, side.columns_of(to_read, numbers), strict=True)
         columns += [payload[place] for place in contributed]

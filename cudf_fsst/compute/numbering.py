@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..codecs.node import Node
+from ..interop import pandas as interop_pandas
 
 #: Numbers of groups that may be there, whatever codes come together; of more, and of more than rows, those that are.
 _MOST_LOOSE = 1 << 16
@@ -69,7 +70,7 @@ def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
         runs = column._content.node.runs
         if len(runs) == 1 and not isinstance(runs[0], Node):
             return _codes_of_dictionary(frame._backend, runs[0])
-        codes, values = frame._backend.interop.codes_of(column._as_categories())
+        codes, values = interop_pandas.codes_of(column._as_categories())
         return codes, len(values)
     series = column._unlabelled(0, None)
     if isinstance(series.dtype, pd.CategoricalDtype):

@@ -11,6 +11,7 @@ from ..arrow_types import plain, within
 from ..backend import HostBackend
 from ..codecs.node import Content, Node
 from ..interop import arrow_columns
+from ..interop.pandas import to_chunked
 from ..naming import naming
 from .tables import EngineTable, is_text, readable
 
@@ -101,8 +102,7 @@ def _enums(dtype: Any, kind: Any, node: Node) -> Any:
 
 def _categories(kind: Any, node: Node) -> Any:
     """Categories of a column, a Series of Polars."""
-    backend = HostBackend()
-    (buffers,) = backend.read([node.children[0]])
-    array = backend.interop.to_chunked(buffers, plain(kind.value_type))
+    (buffers,) = HostBackend().read([node.children[0]])
+    array = to_chunked(buffers, plain(kind.value_type))
     array.validate(full=True)
     return polars_module().Series(array)

@@ -1,5 +1,4 @@
 """The only place that knows the column layouts of cuDF, pandas and Arrow.
 
-`pandas` and `cudf` offer the same functions (``check_dtype``, ``describe``, ``build``, ``frame``, ...), so a
-column asks the one that fits its device.
+The modules `pandas` and `cudf` are each an `adapter.Adapter`, so a column asks the one that fits its device.
 """

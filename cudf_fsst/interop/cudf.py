@@ -106,27 +106,27 @@ def present_values(data: Any, dtype: Any) -> Any:
 
 
 def concat(results: Sequence[Any]) -> Any:
-    """Join the results of a function called on consecutive pieces, labels kept."""
+    """See `adapter.Adapter`."""
     return cudf_module().concat(results)
 
 
 def concat_values(results: Sequence[Any]) -> Any:
-    """Join Series of consecutive pieces; their labels are left out."""
+    """See `adapter.Adapter`."""
     return cudf_module().concat(results, ignore_index=True)
 
 
 def rows_of(series: Any, numbers: Any) -> Any:
-    """Values at some positions, some of them often; labels are left out."""
+    """See `adapter.Adapter`."""
     return series.take(numbers).reset_index(drop=True)
 
 
 def all_missing(series: Any) -> bool:
-    """Whether there are rows, and none has a value."""
+    """See `adapter.Adapter`."""
     return 0 < len(series) == series.null_count
 
 
 def with_labels(series: Any, index: Any) -> Any:
-    """A Series that nobody else has, with other labels."""
+    """See `adapter.Adapter`."""
     return cudf_module().Series._from_column(series._column, name=series.name, index=index)
 
 
@@ -144,7 +144,7 @@ def of_array(values: Any, name: Any, index: Any) -> Any:
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    """A Series of what a question was answered with; see `pandas.answers`."""
+    """See `adapter.Adapter`."""
     result = series(build(column, column.type, None), name, index)
     if column.null_count and not pd.isna(missing):
         result = result.fillna(missing)
@@ -211,18 +211,18 @@ def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
 
 
 def factorized(series: Any) -> tuple[Any, Any]:
-    """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
+    """See `adapter.Adapter`."""
     codes, values = series.factorize()
     return codes, cudf_module().Series(values, name=series.name)
 
 
 def distinct(series: Any) -> Any:
-    """Each value once, in order of first appearance, labelled from 0."""
+    """See `adapter.Adapter`."""
     return series.drop_duplicates(ignore_index=True)
 
 
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
-    """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
+    """See `adapter.Adapter`."""
     cudf = cudf_module()
     example = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
     frame = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=example.index)
@@ -233,12 +233,12 @@ def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending:
 
 
 def scalars(series: Any) -> list[Any]:
-    """The values of a short Series, missing ones as pandas has them."""
+    """See `adapter.Adapter`."""
     return list(series.to_pandas())
 
 
 def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """A short Series of strings of a dtype; see `pandas.sample`."""
+    """See `adapter.Adapter`."""
     import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
@@ -253,22 +253,22 @@ def one_missing(dtype: Any) -> Any:
 
 
 def mode() -> Any:
-    """What the results of methods depend on, beside their arguments."""
+    """See `adapter.Adapter`."""
     return cudf_module().get_option("mode.pandas_compatible")
 
 
 def like(series: Any, pat: str, esc: str | None = None) -> Any:
-    """``str.like``."""
+    """See `adapter.Adapter`."""
     return series.str.like(pat, esc)
 
 
 def byte_count(series: Any) -> Any:
-    """``str.byte_count``."""
+    """See `adapter.Adapter`."""
     return series.str.byte_count()
 
 
 def is_frame(value: Any) -> bool:
-    """Whether `concat` can join such values."""
+    """See `adapter.Adapter`."""
     cudf = cudf_module()
     return isinstance(value, (cudf.Series, cudf.DataFrame))
 
@@ -338,7 +338,7 @@ def hand_over() -> None:
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
-    """A DataFrame of columns, their labels, and an index."""
+    """See `adapter.Adapter`."""
     import cudf
 
     by_label = {} if isinstance(labels, pd.MultiIndex) else dict(zip(labels, columns, strict=True))
@@ -361,7 +361,7 @@ def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
 
 
 def series(values: Any, name: Any, index: Any) -> Any:
-    """A Series of a column, a name and labels."""
+    """See `adapter.Adapter`."""
     import cudf
 
     return cudf.Series._from_column(values, name=name, index=index)
@@ -383,7 +383,7 @@ def column_series(
 
 
 def holds_strings(data: Any) -> bool:
-    """Whether a Series or Index holds strings."""
+    """See `adapter.Adapter`."""
     dtype = data.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return bool(_types.is_string(dtype.pyarrow_dtype) or _types.is_large_string(dtype.pyarrow_dtype))
@@ -391,7 +391,7 @@ def holds_strings(data: Any) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two Series or DataFrames have equal labels and values."""
+    """See `adapter.Adapter`."""
     if not one.index.equals(other.index):
         return False
     if not hasattr(one, "columns"):

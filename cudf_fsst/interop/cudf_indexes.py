@@ -16,7 +16,7 @@ from .names import decode_name, encode_name
 
 
 def labels(data: Any) -> tuple[Any, Any]:
-    """Name and index of a Series; an Index counts as a Series with a RangeIndex."""
+    """See `adapter.Adapter`."""
     import cudf
 
     if isinstance(data, cudf.Index):
@@ -42,13 +42,13 @@ def range_of(index: Any) -> list[int] | None:
 
 
 def with_names(index: Any, names: Sequence[Any]) -> Any:
-    """An index that nobody else has, with other names."""
+    """See `adapter.Adapter`."""
     index.names = names
     return index
 
 
 def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
-    """An index with levels of other dtypes; None: of the one they have."""
+    """See `adapter.Adapter`."""
     import cudf
 
     levels = [
@@ -75,7 +75,7 @@ def index_to_device(index: Any) -> Any:
 
 
 def take_labels(index: Any, rows: Any) -> Any:
-    """Labels of some rows."""
+    """See `adapter.Adapter`."""
     import cudf
 
     if isinstance(index, cudf.RangeIndex):

@@ -107,7 +107,7 @@ def row_values(key: Any) -> npt.NDArray[Any]:
 
 
 def concat(results: Sequence[Any]) -> Any:
-    """Join the results of a function called on consecutive pieces, labels kept."""
+    """See `adapter.Adapter`."""
     joined = pd.concat(results)
     labels = [result.index for result in results]
     if not is_object(joined.index.dtype) and all(is_object(index.dtype) and index.nlevels == 1 for index in labels):
@@ -126,7 +126,7 @@ def joined_dtype(dtype: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def concat_values(results: Sequence[Any]) -> Any:
-    """Join Series of consecutive pieces; their labels are left out."""
+    """See `adapter.Adapter`."""
     return pd.concat(results, ignore_index=True)
 
 
@@ -140,33 +140,23 @@ def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
 
 
 def all_missing(series: Any) -> bool:
-    """Whether there are rows, and none has a value."""
+    """See `adapter.Adapter`."""
     return len(series) > 0 and bool(series.isna().all())
 
 
 def with_labels(series: Any, index: Any) -> Any:
-    """A Series that nobody else has, with other labels."""
+    """See `adapter.Adapter`."""
     series.index = index
     return series
 
 
 def of_array(values: npt.NDArray[Any], name: Any, index: Any) -> Any:
-    """A Series of numbers or booleans without missing ones, of an array that is the caller's own."""
+    """See `adapter.Adapter`."""
     return pd.Series(values, index=index, name=name, copy=False)
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    """A Series of the answers to a question.
-
-    Parameters
-    ----------
-    column
-        Booleans or integers, in an array that is the caller's own, and which rows have none.
-    dtype
-        Of the Series: one of NumPy's, a nullable one, or Arrow's.
-    missing
-        What the Series has where there is none.
-    """
+    """See `adapter.Adapter`."""
     values, missing_rows = column.values, None
     if column.null_count:
         missing_rows = np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0
@@ -214,13 +204,13 @@ def codes_of(series: Any) -> tuple[npt.NDArray[Any], Any]:
 
 
 def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
-    """Numbers of values by first appearance, -1 of missing ones, and a Series of the values."""
+    """See `adapter.Adapter`."""
     codes, _ = pd.factorize(series)
     return codes, distinct(series[series.notna()])
 
 
 def distinct(series: Any) -> Any:
-    """Each value once, in order of first appearance, labelled from 0."""
+    """See `adapter.Adapter`."""
     # Not `drop_duplicates`, which makes Python's strings, and cannot of bytes that are not UTF-8.
     codes, _ = pd.factorize(series, use_na_sentinel=False)
     _, firsts = np.unique(codes, return_index=True)
@@ -228,7 +218,7 @@ def distinct(series: Any) -> Any:
 
 
 def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
-    """What ``value_counts`` gives: distinct values, which may have a missing one, and how often each is there."""
+    """See `adapter.Adapter`."""
     example = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
     # Where each of them is among the values. Not by an index, which would decode bytes that are not UTF-8.
     values_twice = pd.concat([values, pd.Series(example.index, dtype=values.dtype)], ignore_index=True)
@@ -250,26 +240,18 @@ def scalars(series: Any) -> list[Any]:
 
 
 def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """A short Series of strings of a dtype; `kind` and `stored` are what `describe` says of it."""
+    """See `adapter.Adapter`."""
     del kind, stored
     return pd.Series(values, dtype=dtype)
 
 
 def mode() -> Any:
-    """What the results of methods depend on, beside their arguments."""
+    """See `adapter.Adapter`."""
     return None
 
 
 def like(series: Any, pat: str, esc: str | None = None) -> Any:
-    """The answers of cuDF's ``str.like``, with the dtype and the missing values of ``str.contains``.
-
-    Parameters
-    ----------
-    pat
-        "%" stands for any characters, "_" for one.
-    esc
-        What stands before "%", "_" and itself where they stand for themselves: one character at most.
-    """
+    """See `adapter.Adapter`."""
     matches = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
     return _as_method(series, matches, lambda strings: strings.str.contains("a", regex=False))
 
@@ -293,7 +275,7 @@ def _as_method(series: Any, array: Any, method: Callable[[Any], Any]) -> Any:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether `concat` can join such values."""
+    """See `adapter.Adapter`."""
     return isinstance(value, (pd.Series, pd.DataFrame))
 
 
@@ -325,14 +307,7 @@ def describe(series: Any, *, lenient: bool = False) -> tuple[ColumnBuffers, Any,
 
 
 def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
-    """A Series of what `describe` gave, without name and labels.
-
-    Parameters
-    ----------
-    nullable
-        These are rows of a column that has nulls in it. pandas' dtype of integers and booleans depends on whether
-        there are any, and is the whole column's.
-    """
+    """See `adapter.Adapter`."""
     if nullable and not column.null_count and _depends_on_nulls(kind, stored):
         whole = pa.chunked_array([*to_chunked(column, kind).chunks, pa.nulls(1, kind)], kind)
         return decode_column(whole, stored).iloc[:-1].copy()
@@ -363,7 +338,7 @@ def _depends_on_nulls(kind: Any, stored: dict[str, Any] | None) -> bool:
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
-    """An index of what `describe_index` gave: buffers, type, and whether they are rows of a level that has nulls."""
+    """See `adapter.Adapter`."""
     columns = [to_chunked(column, kind) for column, kind, _ in levels]
     if not any(nullable and not column.null_count and dtypes.has_integers(kind) for column, kind, nullable in levels):
         return indexes.assemble_index(notes, columns)
@@ -397,20 +372,7 @@ def column_series(
     *,
     nullable: bool = False,
 ) -> Any:
-    """A Series of what `describe` gave.
-
-    Parameters
-    ----------
-    dtype
-        Of a column of strings; None: what `stored` says.
-    nullable
-        See `build`.
-
-    Raises
-    ------
-    UnicodeDecodeError
-        The dtype holds Python's strings, and some bytes are not UTF-8; it names the row.
-    """
+    """See `adapter.Adapter`."""
     if dtype is not None and isinstance(column.strings, HostStrings):
         if column.rows == 0:
             return empty(dtype, name, index)
@@ -420,12 +382,12 @@ def column_series(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two Series or DataFrames have equal labels and values."""
+    """See `adapter.Adapter`."""
     return bool(one.equals(other))
 
 
 def columns(data: Any) -> list[Any]:
-    """The columns of a DataFrame."""
+    """See `adapter.Adapter`."""
     return [data.iloc[:, i] for i in range(data.shape[1])]
 
 

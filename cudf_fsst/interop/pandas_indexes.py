@@ -11,17 +11,14 @@ import pandas as pd
 
 
 def labels(data: Any) -> tuple[Any, Any]:
-    """Name and index of a Series; an Index counts as a Series with a RangeIndex."""
+    """See `adapter.Adapter`."""
     if isinstance(data, pd.Index):
         return data.name, pd.RangeIndex(len(data))
     return data.name, data.index
 
 
 def view(index: Any) -> Any:
-    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
-
-    pandas does this wherever an index is handed over.
-    """
+    """See `adapter.Adapter`."""
     return index.view()
 
 
@@ -38,17 +35,17 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
     return index.set_names(names)
 
 
-def with_level_dtypes(index: Any, wanted: Sequence[Any]) -> Any:
-    """An index with levels of other dtypes; None: of the one they have."""
+def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
+    """See `adapter.Adapter`."""
     if index.nlevels == 1:
-        return index if wanted[0] is None else index.astype(wanted[0])
+        return index if dtypes[0] is None else index.astype(dtypes[0])
     levels = [index.get_level_values(number) for number in range(index.nlevels)]
-    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, wanted, strict=True)]
+    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, dtypes, strict=True)]
     return pd.MultiIndex.from_arrays(made, names=index.names)
 
 
 def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """Labels of some rows."""
+    """See `adapter.Adapter`."""
     return index.take(rows)
 
 

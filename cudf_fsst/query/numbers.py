@@ -188,7 +188,7 @@ def _answer(column: ColumnSource, name: str, span: Span, value: Any, ask: Callab
         # Of NumPy's dtypes those of times alone have missing values. NaT equals nothing and comes before nothing.
         meaning = CallMeaning(_EXACT.dtype, name == "!=")
     elif column.null_count:
-        meaning = meaning_of(column, ask, (name, type(value)), lambda: backend.interop.one_missing(column.dtype))
+        meaning = meaning_of(column, ask, (name, type(value)), lambda: interop_cudf.one_missing(column.dtype))
     if meaning is None:
         return None
     with backend.current():
