@@ -25,7 +25,7 @@ from .interop.arrow import decoding, to_arrow
 from .tables import as_html, size_bar
 
 
-class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused, query.Questions):
+class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused):
     """A compressed column, in host memory or on a GPU.
 
     ``series.fsst.compress()``, ``frame.column(label)``, `concat`, `load` and `Compressor` make one. The class itself

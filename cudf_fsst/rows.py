@@ -65,6 +65,10 @@ class Rows:
         """Bytes in Arrow."""
         raise NotImplementedError
 
+    def decompress(self) -> Any:
+        """All rows, a Series or a DataFrame."""
+        raise NotImplementedError
+
     def copy(self: _R) -> _R:
         """A new one, which shares everything with this one."""
         raise NotImplementedError

@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 
 from .. import index as indexes
-from ..backend import Backend, SeriesTask
+from ..backend import SeriesTask
 from ..callers import at_caller
 from ..codecs.node import Content
-from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
 from ..rows import Rows
+from .source import FrameSource
 
 #: Options of strings, as frames have them.
 _STRINGS = {"tile_size": "auto", "level": "default"}
@@ -24,28 +24,10 @@ _STRINGS = {"tile_size": "auto", "level": "default"}
 _F = TypeVar("_F", bound="Changing")
 
 
-class Changing(Rows):
+class Changing(FrameSource):
     """Methods that make other frames of a frame: the base of `CompressedFrame`."""
 
     __slots__ = ()
-
-    _columns: tuple[Content, ...]
-    _labels: Any
-
-    @classmethod
-    def _make(
-        cls: type[_F],
-        backend: Backend,
-        columns: Sequence[Content],
-        labels: Any,
-        index: CompressedIndex,
-        proxied: bool = False,
-    ) -> _F:
-        raise NotImplementedError
-
-    def _columns_at(self: _F, places: Sequence[int]) -> _F:
-        """A frame of some columns."""
-        raise NotImplementedError
 
     def drop(
         self: _F, labels: Any = None, *, axis: Any = 0, index: Any = None, columns: Any = None, errors: Any = "raise"
@@ -101,7 +83,7 @@ class Changing(Rows):
                 if same_rows and hasattr(value, "_content"):
                     frame = frame._with(label, value._content)
                     continue
-                value = value.decompress()  # type: ignore[attr-defined]  # as both have it
+                value = value.decompress()
             with frame._backend.current():
                 if label in frame._labels and not frame._labels.is_unique:
                     frame = frame._compressed_frame(frame._range(0, None).assign(**{label: value}))

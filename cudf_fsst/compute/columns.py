@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from .. import query
-from ..backend import SeriesTask
+from ..backend import Backend, SeriesTask
 from ..callers import at_caller
 from ..codecs.node import Content
+from ..index import CompressedIndex
 from .labelled import Labelled
 
 _C = TypeVar("_C", bound="Columns")
 
 
-class Columns(Labelled):
+class Columns(Labelled, query.Questions):
     """What `CompressedColumn` computes: the base of it.
 
     Every answer is that of ``column.decompress()`` with the same call: pandas' for a column in host memory, cuDF's for
@@ -26,7 +27,17 @@ class Columns(Labelled):
 
     __slots__ = ()
 
-    _content: Content
+    @classmethod
+    def _make(
+        cls: type[_C],
+        content: Content,
+        backend: Backend,
+        name: Any,
+        index: CompressedIndex,
+        dtype: Any = None,
+        proxied: bool = False,
+    ) -> _C:
+        raise NotImplementedError
 
     # One value --------------------------------------------------------------------------------------------------------
 
@@ -55,7 +66,7 @@ class Columns(Labelled):
 
     def sum(self, **options: Any) -> Any:
         """The sum: of integers and booleans piece by piece, of others of all values, whose order counts."""
-        dtype = self.dtype  # type: ignore[attr-defined]  # of a column
+        dtype = self.dtype
         if not options and isinstance(dtype, np.dtype) and dtype.kind in "iub" and len(self):
             parts = self._over_pieces(lambda piece: piece.sum())
             with np.errstate(over="ignore"):
@@ -91,9 +102,9 @@ class Columns(Labelled):
         if not self._has_dictionary:
             return self._whole("mode", {"dropna": dropna})
         with self._backend.current():
-            counts = self.value_counts(dropna=dropna)  # type: ignore[attr-defined]  # of a column
-            most = counts[counts == counts.max()].index.to_series().astype(self.dtype)  # type: ignore[attr-defined]  # of a column
-            most.name = self._name  # type: ignore[attr-defined]  # of a column
+            counts = self.value_counts(dropna=dropna)
+            most = counts[counts == counts.max()].index.to_series().astype(self.dtype)
+            most.name = self._name
             return most.mode(dropna=dropna)
 
     # Rows -------------------------------------------------------------------------------------------------------------
@@ -101,13 +112,13 @@ class Columns(Labelled):
     def dropna(self, *, ignore_index: bool = False) -> Any:
         """The rows that are not missing, a Series."""
         with self._backend.current():
-            values = self.filter(self.notna())  # type: ignore[attr-defined]  # of a column
+            values = self.filter(self.notna())
             return values.reset_index(drop=True) if ignore_index else values
 
     def duplicated(self, keep: Any = "first") -> Any:
         """Whether the value was there before (or comes again: ``keep="last"``), a Series of booleans."""
         if self._has_dictionary:
-            return self.to_categorical().duplicated(keep=keep)  # type: ignore[attr-defined]  # of a column
+            return self.to_categorical().duplicated(keep=keep)
         return self._whole("duplicated", {"keep": keep})
 
     def drop_duplicates(self, *, keep: Any = "first", ignore_index: bool = False) -> Any:
@@ -130,7 +141,7 @@ class Columns(Labelled):
         """
         options = {"na_action": na_action, **options}
         if self._has_dictionary and (isinstance(func, Mapping) or hasattr(func, "iloc")):
-            return query.row_by_row(self, "map", lambda series: series.map(func, **options))  # type: ignore[arg-type]  # a column
+            return query.row_by_row(self, "map", lambda series: series.map(func, **options))
         return self._out(self._range(0, None)).map(func, **options)
 
     def to_list(self) -> list[Any]:
@@ -175,13 +186,11 @@ class Columns(Labelled):
     def _changed(self: _C, change: Callable[[Any], Any]) -> _C:
         """The result of a call of the library on the decompressed column, compressed, with the same name and index."""
         backend = self._backend
-        name: Hashable = self._name  # type: ignore[attr-defined]  # of a column
         with backend.current():
             series = change(self._range(0, None))
             options = {"table": None, "tile_size": "auto", "level": "default"}
             ((content,), _) = backend.compress([SeriesTask(series, None, options, lenient=True)])
-        made: _C = self._make(content, backend, name, self._index, None, self._proxied)  # type: ignore[attr-defined]  # of a column
-        return made
+        return self._make(content, backend, self._name, self._index, None, self._proxied)
 
     @property
     def _has_dictionary(self) -> bool:
@@ -231,7 +240,7 @@ class Columns(Labelled):
 
     def _distinct(self) -> Any:
         """A Series of the distinct values, a missing one with them."""
-        return query.distinct_values(self, missing=True)  # type: ignore[arg-type]  # a column has all of it
+        return query.distinct_values(self, missing=True)
 
 
 class Times:

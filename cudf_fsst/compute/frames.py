@@ -45,7 +45,7 @@ class Frames(Changing, ByLabels, Written):
             Its methods give a Series or a DataFrame of the library. They decode keys, then piece by piece the columns
             that they aggregate.
         """
-        return Groups(self, by, options)  # type: ignore[arg-type]  # a frame has all of it
+        return Groups(self, by, options)
 
     def sort_values(self, by: Any, *, ignore_index: bool = False, **options: Any) -> Any:
         """The rows in the order of some columns, as the library's ``sort_values`` gives them.
@@ -93,7 +93,7 @@ class Frames(Changing, ByLabels, Written):
         every = labels is None or (bool(labels) and all(isinstance(one, Hashable) and one in known for one in labels))
         if plain and every and self._backend.device == "cpu" and known.nlevels == 1 and known.is_unique:
             places = range(len(known)) if labels is None else [int(known.get_loc(label)) for label in labels]
-            missing = self._columns_at(list(places)).isna()  # type: ignore[attr-defined]  # of a frame
+            missing = self._columns_at(list(places)).isna()
             rows = self.filter(~missing.any(axis=1).to_numpy())
             return rows.reset_index(drop=True) if ignore_index else rows
         return self._rows_of(labels, lambda keys: keys.dropna(subset=subset, **options), ignore_index)
@@ -145,7 +145,7 @@ class Frames(Changing, ByLabels, Written):
             return None
         if not labels or any(name is not None and name in labels for name in self._index.names):
             return None
-        column = self.column_at(int(known.get_loc(labels[0])))  # type: ignore[attr-defined]  # a frame has it
+        column = self.column_at(int(known.get_loc(labels[0])))
         if not is_ordered(column._content.type) or pa.types.is_boolean(column._content.type):
             return None
         with self._backend.current():

@@ -12,8 +12,8 @@ import pandas as pd
 
 from .. import selection
 from ..callers import at_caller
-from ..codecs.node import Content
 from ..rows import Rows
+from .source import FrameSource
 
 
 class Labels:
@@ -103,10 +103,10 @@ class Labelled(Rows):
         -------
         Series or DataFrame
         """
-        if axis in (1, "columns") and hasattr(self, "_labels"):
+        if axis in (1, "columns") and isinstance(self, FrameSource):
             raise TypeError(f"sample chooses rows, not axis {axis!r}; f[labels] chooses columns")
-        if isinstance(weights, str) and hasattr(self, "_labels"):
-            weights = self[weights]  # type: ignore[index]  # of a frame
+        if isinstance(weights, str) and isinstance(self, FrameSource):
+            weights = self[weights]
         options = {"replace": replace, "weights": weights, "random_state": random_state, "axis": axis}
         with self._backend.current():
             chosen = self._row_numbers().sample(n=n, frac=frac, **options)
@@ -114,13 +114,10 @@ class Labelled(Rows):
         return self._out(result.reset_index(drop=True) if ignore_index else result)
 
 
-class ByLabels(Labelled):
+class ByLabels(Labelled, FrameSource):
     """Rows of a frame by labels and expressions: the base of `CompressedFrame`."""
 
     __slots__ = ()
-
-    _columns: tuple[Content, ...]
-    _labels: Any
 
     @property
     def loc(self) -> Labels:
@@ -173,7 +170,7 @@ class ByLabels(Labelled):
     @at_caller
     def _rows_by_query(self, ask: Callable[[Any], Any], places: list[int]) -> Any:
         """Rows that the library keeps of some columns."""
-        part = self._columns_at(places)  # type: ignore[attr-defined]  # of a frame
+        part = self._columns_at(places)
         with self._backend.current():
             keys = part._range(0, None)
             free = "row number"

@@ -3,39 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from ..backend import Backend
 from ..codecs.node import Content
 from ..index import CompressedIndex
+from ..rows import Rows
+
+_F = TypeVar("_F", bound="FrameSource")
 
 
-class FrameSource(Protocol):
-    """A compressed frame."""
+class FrameSource(Rows):
+    """Rows of a frame: the base of what frames compute. `CompressedFrame` says all of this of itself."""
 
-    _backend: Backend
+    __slots__ = ()
+
     _columns: tuple[Content, ...]
     _labels: Any
-    _index: CompressedIndex
-    _proxied: bool
 
-    def __len__(self) -> int: ...
+    @classmethod
+    def _make(
+        cls: type[_F],
+        backend: Backend,
+        columns: Sequence[Content],
+        labels: Any,
+        index: CompressedIndex,
+        proxied: bool = False,
+    ) -> _F:
+        raise NotImplementedError
 
-    def __contains__(self, label: object) -> bool: ...
-
-    def _columns_at(self, places: Sequence[int]) -> Any:
+    def _columns_at(self: _F, places: Sequence[int]) -> _F:
         """A frame of some columns."""
+        raise NotImplementedError
+
+    def __contains__(self, label: object) -> bool:
+        raise NotImplementedError
+
+    def __getitem__(self, key: Any) -> Any:
+        raise NotImplementedError
+
+    def column_at(self, place: int) -> Any:
+        """A compressed column, by its place."""
+        raise NotImplementedError
+
+    def isna(self) -> Any:
+        """Whether values are missing: a DataFrame of booleans."""
+        raise NotImplementedError
 
     @property
     def columns(self) -> Any:
         """Labels of the columns."""
+        raise NotImplementedError
 
     @property
-    def uncompressed_nbytes(self) -> int:
-        """Bytes of the columns and the index in Arrow."""
+    def dtypes(self) -> Any:
+        """Dtype of each column."""
+        raise NotImplementedError
 
-    def _range(self, start: int, stop: int | None) -> Any:
-        """Rows one after another, as a DataFrame."""
-
-    def decompress(self) -> Any:
-        """The DataFrame."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything kept."""
+        raise NotImplementedError

@@ -11,19 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..codecs.node import Content
 from ..files.disk import writing
 from ..remote import located
-from ..rows import Rows
+from .source import FrameSource
 
 
-class Written(Rows):
+class Written(FrameSource):
     """What a frame says of itself, and writes as text."""
 
     __slots__ = ()
-
-    _columns: tuple[Content, ...]
-    _labels: Any
 
     def describe(self, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Any:
         """Statistics of columns, as the library's ``describe`` gives them.
@@ -50,7 +46,7 @@ class Written(Rows):
                     {"include": np.number} if include is exclude is None else {"include": include, "exclude": exclude}
                 )
                 places = list(some.select_dtypes(**kinds).columns) or list(some.columns)
-            part = self._columns_at(places)  # type: ignore[attr-defined]  # of a frame
+            part = self._columns_at(places)
             return self._out(part._range(0, None).describe(**options))
 
     def info(self, buf: Any = None, *, show_counts: bool | None = None) -> None:
@@ -67,7 +63,7 @@ class Written(Rows):
             {
                 "Column": [str(label) for label in self._labels],
                 **({"Non-Null Count": self._counts()} if show_counts in (None, True) else {}),
-                "Dtype": [str(dtype) for dtype in self.dtypes],  # type: ignore[attr-defined]  # of a frame
+                "Dtype": [str(dtype) for dtype in self.dtypes],
                 "Codec": [content.node.codec for content in self._columns],
                 "Bytes": [content.node.nbytes for content in self._columns],
             },
@@ -78,14 +74,13 @@ class Written(Rows):
             f"Index: {len(self)} entries" + (f", {index}" if index else ""),
             f"Data columns (total {len(self._columns)} columns):",
             lines.to_string(index_names=False) if len(lines) else "",
-            f"memory usage: {self.nbytes:,} bytes, "  # type: ignore[attr-defined]  # of a frame
-            f"{self.uncompressed_nbytes:,} uncompressed",
+            f"memory usage: {self.nbytes:,} bytes, {self.uncompressed_nbytes:,} uncompressed",
         ]
         print(*(line for line in text if line), sep="\n", file=buf or sys.stdout)
 
     def _counts(self) -> list[int]:
         """Values of each column that are not missing."""
-        return [int(self.column_at(place).count()) for place in range(len(self._columns))]  # type: ignore[attr-defined]  # of a frame
+        return [int(self.column_at(place).count()) for place in range(len(self._columns))]
 
     def to_csv(
         self, path_or_buf: Any = None, *, header: Any = True, chunk_bytes: int | None = None, **options: Any

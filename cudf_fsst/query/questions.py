@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import compare, distinct
+from .source import ColumnSource
 from .strings import StringMethods
 
 
-class Questions:
+class Questions(ColumnSource):
     """The questions that a `cudf_fsst.CompressedColumn` answers.
 
     Every answer is a Series with the column's name and index: of cuDF for a column on a GPU, of pandas for one in host
@@ -23,22 +24,22 @@ class Questions:
     __pandas_priority__ = 5000  # above that of a DataFrame
 
     @property
-    def str(self: Any) -> StringMethods:
+    def str(self) -> StringMethods:
         """Methods of strings: `~cudf_fsst.query.strings.StringMethods`.
 
         Columns of other values raise AttributeError, as a Series does.
         """
         return StringMethods(self)
 
-    def isna(self: Any) -> Any:
+    def isna(self) -> Any:
         """Whether values are missing: a Series of booleans."""
         return compare.isna(self)
 
-    def notna(self: Any) -> Any:
+    def notna(self) -> Any:
         """Whether values are not missing: a Series of booleans."""
         return compare.isna(self, negated=True)
 
-    def isin(self: Any, values: Any) -> Any:
+    def isin(self, values: Any) -> Any:
         """Whether each value is one of some others: a Series of booleans.
 
         Parameters
@@ -48,7 +49,7 @@ class Questions:
         """
         return compare.isin(self, values)
 
-    def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
+    def between(self, left: Any, right: Any, inclusive: Any = "both") -> Any:
         """Whether each value lies between two others: a Series of booleans.
 
         Parameters
@@ -60,16 +61,16 @@ class Questions:
         """
         return compare.between(self, left, right, inclusive)
 
-    def unique(self: Any) -> Any:
+    def unique(self) -> Any:
         """Distinct values in order of first appearance, as the library's Series gives them."""
         return distinct.unique(self)
 
-    def nunique(self: Any, dropna: bool = True) -> int:
+    def nunique(self, dropna: bool = True) -> int:
         """How many distinct values there are; missing ones count as one unless `dropna`."""
         return distinct.nunique(self, dropna)
 
     def value_counts(
-        self: Any,
+        self,
         normalize: bool = False,
         sort: bool = True,
         ascending: bool = False,
@@ -91,14 +92,14 @@ class Questions:
         """
         return distinct.value_counts(self, normalize, sort, ascending, bins, dropna)
 
-    def to_categorical(self: Any) -> Any:
+    def to_categorical(self) -> Any:
         """The column as categories: the Series that ``column.decompress().astype("category")`` is.
 
         Of strings with a dictionary each distinct value is decoded once, and rows get the codes of these.
         """
         return distinct.to_categorical(self)
 
-    def __eq__(self: Any, other: object) -> Any:
+    def __eq__(self, other: object) -> Any:
         """Compare each value: a Series of booleans. ``equals`` compares whole columns.
 
         Parameters
@@ -108,19 +109,19 @@ class Questions:
         """
         return compare.compare(self, other, "eq")
 
-    def __ne__(self: Any, other: object) -> Any:
+    def __ne__(self, other: object) -> Any:
         return compare.compare(self, other, "ne")
 
-    def __lt__(self: Any, other: Any) -> Any:
+    def __lt__(self, other: Any) -> Any:
         return compare.compare(self, other, "lt")
 
-    def __le__(self: Any, other: Any) -> Any:
+    def __le__(self, other: Any) -> Any:
         return compare.compare(self, other, "le")
 
-    def __gt__(self: Any, other: Any) -> Any:
+    def __gt__(self, other: Any) -> Any:
         return compare.compare(self, other, "gt")
 
-    def __ge__(self: Any, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Any:
         return compare.compare(self, other, "ge")
 
     __hash__ = None  # type: ignore[assignment]  # as of a Series

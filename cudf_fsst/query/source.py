@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ..backend import Backend
 from ..codecs.node import Content
@@ -13,8 +13,10 @@ from ..index import CompressedIndex
 LOGGER = logging.getLogger("cudf_fsst.query")
 
 
-class ColumnSource(Protocol):
-    """A compressed column: the part of `CompressedColumn` that this room uses."""
+class ColumnSource:
+    """A compressed column: what this room uses of `CompressedColumn`, which says it of itself."""
+
+    __slots__ = ()
 
     _backend: Backend
     _content: Content
@@ -22,34 +24,44 @@ class ColumnSource(Protocol):
     _name: Any
     _proxied: bool
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        raise NotImplementedError
 
     @property
     def dtype(self) -> Any:
         """Dtype of the Series."""
+        raise NotImplementedError
 
     @property
     def null_count(self) -> int:
         """Missing values, as Arrow counts them."""
+        raise NotImplementedError
 
     @property
     def _is_text(self) -> bool:
         """Whether it holds strings, of a dtype of strings."""
+        raise NotImplementedError
 
     def decompress(self) -> Any:
         """The Series, or a proxy of cudf.pandas around it."""
+        raise NotImplementedError
 
     def _range(self, start: int, stop: int | None) -> Any:
         """Rows as a Series."""
+        raise NotImplementedError
 
     def _unlabelled(self, start: int, stop: int | None) -> Any:
         """Rows as a Series that is labelled from 0."""
+        raise NotImplementedError
 
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
+        raise NotImplementedError
 
     def _default_pieces(self) -> Sequence[tuple[int, int]]:
         """Row ranges of pieces that are decoded one after another; none without rows."""
+        raise NotImplementedError
 
     def _out(self, data: Any) -> Any:
         """A proxy of cudf.pandas around data, if the column came from one."""
+        raise NotImplementedError
