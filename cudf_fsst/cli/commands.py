@@ -298,8 +298,9 @@ def autotune(
             tuned += work.tune(series, size, step=lambda: progress.advance(task))
 
     shown = Table(title=printable(f"{gpu}, {size_text(nbytes)} of text"), title_justify="left", box=SIMPLE)
-    for heading, justify in (("tiles", "right"), ("kernels of", "left"), ("fastest launch", "left")):
-        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]  # a str here, a literal there
+    shown.add_column("tiles", justify="right")
+    shown.add_column("kernels of")
+    shown.add_column("fastest launch")
     for heading in ("default GB/s", "best GB/s", "gain"):
         shown.add_column(heading, justify="right")
     for one in tuned:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -163,5 +164,6 @@ def is_pinned(array: npt.NDArray[np.uint8]) -> bool:
 
 def keep(array: npt.NDArray[np.uint8], nbytes: int) -> npt.NDArray[np.uint8]:
     """The first bytes of an array for which `is_pinned` holds; the rest goes back to the pool."""
-    array.base.keep(max(nbytes, 1))  # type: ignore[union-attr]  # `is_pinned` says what it is
+    base: Any = array.base
+    base.keep(max(nbytes, 1))
     return array[:nbytes]

@@ -179,7 +179,7 @@ class Outbox:
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""
-        sent = [self._collect(buffer, after) if 0 < buffer.size <= SMALL else None for buffer in buffers]
+        sent: list[Any] = [self._collect(buffer, after) if 0 < buffer.size <= SMALL else None for buffer in buffers]
         alone = [number for number, host in enumerate(sent) if host is None]
         if alone:
             self._lane.follow(after)
@@ -189,7 +189,7 @@ class Outbox:
                 for start in range(0, host.size, _PIECE):
                     self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
                 self._keep(host, [(buffers[number], after)])
-        return sent  # type: ignore[return-value]  # none is None any more
+        return sent
 
     def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
         """The host array of a small buffer, filled in later; None if there is no pinned memory for a parcel."""

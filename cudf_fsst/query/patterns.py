@@ -71,17 +71,18 @@ def of_method(
         return None
     arguments = {**dict(zip(names, args, strict=False)), **options}
     pattern = arguments.get("pat")
-    machine, example, warns, by_content = None, "a", False, False
+    example: Any = "a"
+    machine, warns, by_content = None, False, False
     if name in _EXPRESSIONS:
         by_content = arguments.get("regex", True) is True and _meaning(column, 0) is automata.EITHER
         machine = _expression(column, name, arguments)
         warns = name == "contains" and arguments.get("regex", True) is True and _has_groups(pattern)
         if isinstance(pattern, re.Pattern):
-            example = re.compile("a", pattern.flags & ~_NO_FLAGS)  # type: ignore[assignment]  # else a str
+            example = re.compile("a", pattern.flags & ~_NO_FLAGS)
     elif name == "like":
         machine = _like(column, pattern, arguments.get("esc"))
     elif name in ("startswith", "endswith") and type(pattern) is tuple:
-        machine, example = _edges(name, pattern), ("a",)  # type: ignore[assignment]  # else a str
+        machine, example = _edges(name, pattern), ("a",)
     if machine is None:
         return None
     example_arguments = {**arguments, names[0]: example}

@@ -106,8 +106,9 @@ SEARCH: Search | None = Search(_lift, match_rows, rows.lift_turns, rows.answer)
 
 def check_codes(segment: Segment) -> None:
     """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
-    layout, (_, lengths, _) = segment.layout, _symbols(segment.table)  # type: ignore[arg-type]  # of this codec
-    arguments = segment.codes, segment.section("tile_lengths"), lengths, layout.chars, layout.tile_size
+    layout, table = segment.layout, segment.table
+    assert isinstance(table, SymbolTable)
+    arguments = segment.codes, segment.section("tile_lengths"), table.decode_lengths, layout.chars, layout.tile_size
     starts = segment.section("block_starts")
 
     def check(tiles: tuple[int, int]) -> tuple[int, int]:
