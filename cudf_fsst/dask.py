@@ -131,10 +131,10 @@ def enable(client: Any = None, *, threshold: int | str | None = None, min_ratio:
     options = _checked(threshold, min_ratio)
     with _lock:
         _options = options
-        for dispatch, kind in _registry():
-            registered = dispatch._lookup.get(kind)
+        for dispatch, cls in _registry():
+            registered = dispatch._lookup.get(cls)
             if not isinstance(registered, _Writer):
-                dispatch.register(kind, _Writer(kind, dispatch is cuda_serialize, registered))
+                dispatch.register(cls, _Writer(cls, dispatch is cuda_serialize, registered))
     if client is not None:
         client.register_plugin(Plugin(threshold=options.threshold, min_ratio=options.min_ratio))
         _clients.add(client)
@@ -153,11 +153,11 @@ def disable(client: Any = None) -> None:
         _options = None
         for dispatch in (dask_serialize, cuda_serialize):
             # Subclasses have entries of their own, with which Dask remembers what it looked up.
-            for kind, registered in [*dispatch._lookup.items()]:
+            for cls, registered in [*dispatch._lookup.items()]:
                 if isinstance(registered, _Writer):
-                    del dispatch._lookup[kind]
-                    if registered.before is not None and registered.kind is kind:
-                        dispatch._lookup[kind] = registered.before
+                    del dispatch._lookup[cls]
+                    if registered.before is not None and registered.cls is cls:
+                        dispatch._lookup[cls] = registered.before
     if client in _clients:
         _clients.remove(client)
         client.unregister_worker_plugin(_PLUGIN)
@@ -237,19 +237,19 @@ def _classes() -> list[type]:
 
 def _registry() -> Iterator[tuple[Dispatch, type]]:
     """Where `_Writer` objects go."""
-    for kind in _classes():
-        yield dask_serialize, kind
-        if kind not in (pd.DataFrame, pd.Series):
-            yield cuda_serialize, kind
+    for cls in _classes():
+        yield dask_serialize, cls
+        if cls not in (pd.DataFrame, pd.Series):
+            yield cuda_serialize, cls
 
 
-def _before(dispatch: Dispatch, kind: type) -> Callable[..., Any] | None:
+def _before(dispatch: Dispatch, cls: type) -> Callable[..., Any] | None:
     """What `dispatch` has for the bases of a class.
 
     Looked up when it is needed: dask-cuda decides late whether cuDF's serializers are there at all.
     """
     try:
-        return cast(Callable[..., Any], dispatch.dispatch(kind.__mro__[1]))
+        return cast(Callable[..., Any], dispatch.dispatch(cls.__mro__[1]))
     except TypeError:
         return None
 
@@ -258,12 +258,12 @@ def _before(dispatch: Dispatch, kind: type) -> Callable[..., Any] | None:
 class _Writer:
     """Serialize objects of a class compressed, or as before."""
 
-    kind: type
+    cls: type
     on_device: bool
     before: Callable[..., Any] | None = None
 
     def __call__(self, data: Any) -> tuple[dict[str, Any], list[Any]]:
-        exactly = type(data) is self.kind  # of subclasses nothing is known
+        exactly = type(data) is self.cls  # of subclasses nothing is known
         options = _options
         if exactly and options is not None:
             try:
@@ -274,7 +274,7 @@ class _Writer:
                 logger.log(
                     logging.INFO if expected else logging.WARNING,
                     "a %s of %d rows is serialized without compression: %s",
-                    self.kind.__name__,
+                    self.cls.__name__,
                     len(data),
                     error,
                     exc_info=not expected,
@@ -282,9 +282,9 @@ class _Writer:
             else:
                 if made is not None:
                     return made
-        before = self.before or _before(cuda_serialize if self.on_device else dask_serialize, self.kind)
+        before = self.before or _before(cuda_serialize if self.on_device else dask_serialize, self.cls)
         if before is None:
-            raise NotImplementedError(self.kind.__name__)  # the next family of serializers takes it
+            raise NotImplementedError(self.cls.__name__)  # the next family of serializers takes it
         return cast(tuple[dict[str, Any], list[Any]], before(data))
 
 
@@ -292,16 +292,16 @@ class _Writer:
 class _PartReader:
     """Deserialize what a `_Writer` made, compressed or not."""
 
-    kind: type
+    cls: type
     on_device: bool
     before: Callable[..., Any] | None = None
 
     def __call__(self, header: dict[str, Any], frames: list[Any]) -> Any:
         if _MARK in header:
             return _read(header, frames)
-        before = self.before or _before(cuda_deserialize if self.on_device else dask_deserialize, self.kind)
+        before = self.before or _before(cuda_deserialize if self.on_device else dask_deserialize, self.cls)
         if before is None:
-            raise TypeError(f"No dispatch for {self.kind}")
+            raise TypeError(f"No dispatch for {self.cls}")
         return before(header, frames)
 
 
@@ -438,10 +438,10 @@ def _is_device_object(data: Any) -> bool:
 
 def _register() -> None:
     """Everything that changes nothing for objects of other packages."""
-    for kind in _classes():
-        dask_deserialize.register(kind, _PartReader(kind, False, dask_deserialize._lookup.get(kind)))
-        if kind not in (pd.DataFrame, pd.Series):
-            cuda_deserialize.register(kind, _PartReader(kind, True, cuda_deserialize._lookup.get(kind)))
+    for cls in _classes():
+        dask_deserialize.register(cls, _PartReader(cls, False, dask_deserialize._lookup.get(cls)))
+        if cls not in (pd.DataFrame, pd.Series):
+            cuda_deserialize.register(cls, _PartReader(cls, True, cuda_deserialize._lookup.get(cls)))
     dask_serialize.register(CompressedFrame, _write_frame)
     cuda_serialize.register(CompressedFrame, _write_frame_on_device)
     for dispatch in (dask_deserialize, cuda_deserialize):

@@ -122,9 +122,9 @@ class _Work:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         interrupt = self.settle()
-        if interrupt is not None and (kind is None or issubclass(kind, Exception)):
+        if interrupt is not None and (error_type is None or issubclass(error_type, Exception)):
             raise interrupt
 
 

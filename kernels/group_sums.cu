@@ -4,7 +4,7 @@
 // atomics but those at the end, of each block and group. The floor is reading numbers and values once: of 60 M rows of 8 bytes 0.13 ms
 // on an H200, where these kernels take 0.17. libcudf's group-by, which adds atomically, takes 6.2 for one sum and 12 for three.
 //
-// Rows are left out whose number is below 0, that are null, or that are NaN. `kind`: how a value of `itemsize` bytes is read.
+// Rows are left out whose number is below 0, that are null, or that are NaN. `number_type`: how a value of `itemsize` bytes is read.
 // Constants that host code needs too are compile options (cudf_fsst/codecs/group_sums/launch.py): GROUP_THREADS, GROUP_SIGNED,
 // GROUP_UNSIGNED.
 #include "common.cuh"
@@ -15,28 +15,28 @@ typedef long long s64;
 
 struct GroupValues {
   u64 values, validity;  // addresses; no validity: 0
-  u32 kind, itemsize;
+  u32 number_type, itemsize;
 
   __device__ __forceinline__ bool is_there(u64 row) const { return validity == 0 || bit_at(validity, row); }
   __device__ __forceinline__ u64 integer(u64 row) const {
     switch (itemsize) {
       case 1:
-        return kind == GROUP_SIGNED ? u64(s64(load<signed char>(values + row))) : load<u8>(values + row);
+        return number_type == GROUP_SIGNED ? u64(s64(load<signed char>(values + row))) : load<u8>(values + row);
       case 2:
-        return kind == GROUP_SIGNED ? u64(s64(load<short>(values + 2 * row))) : load<u16>(values + 2 * row);
+        return number_type == GROUP_SIGNED ? u64(s64(load<short>(values + 2 * row))) : load<u16>(values + 2 * row);
       case 4:
-        return kind == GROUP_SIGNED ? u64(s64(load<i32>(values + 4 * row))) : load<u32>(values + 4 * row);
+        return number_type == GROUP_SIGNED ? u64(s64(load<i32>(values + 4 * row))) : load<u32>(values + 4 * row);
       default:
         return load<u64>(values + 8 * row);
     }
   }
   __device__ __forceinline__ double number(u64 row) const {
-    if (kind == GROUP_SIGNED) return double(s64(integer(row)));
-    if (kind == GROUP_UNSIGNED) return double(integer(row));
+    if (number_type == GROUP_SIGNED) return double(s64(integer(row)));
+    if (number_type == GROUP_UNSIGNED) return double(integer(row));
     return itemsize == 4 ? double(load<float>(values + 4 * row)) : load<double>(values + 8 * row);
   }
   __device__ __forceinline__ bool is_nan(u64 row) const {
-    if (kind == GROUP_SIGNED || kind == GROUP_UNSIGNED) return false;
+    if (number_type == GROUP_SIGNED || number_type == GROUP_UNSIGNED) return false;
     const double value = number(row);
     return value != value;
   }
@@ -95,10 +95,10 @@ __device__ __forceinline__ void of_block(const Places<T>& places, const Join& jo
 
 // Sums of integers, modulo 2^64, and how many they are.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
-    group_integers(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, u64* sums,
-                   u64* counts) {
+    group_integers(u64 numbers, u64 rows, u64 values, u64 validity, u32 number_type, u32 itemsize, u32 groups,
+                   u64* sums, u64* counts) {
   DYNAMIC_SHARED(u64, shared);
-  const GroupValues column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, number_type, itemsize};
   Places<u64> places(shared, groups);
   places.fill(0);
   each_row(numbers, rows, [&](u64 first, u64 step, const i32* group) {
@@ -127,10 +127,10 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
 // Sums of numbers, or with `around` of the squares of their distances from a mean, and how many they are. `around`: the sums
 // of the same rows, and behind them how many these are.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
-    group_floats(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, double* sums,
-                 u64* counts, u64 around) {
+    group_floats(u64 numbers, u64 rows, u64 values, u64 validity, u32 number_type, u32 itemsize, u32 groups,
+                 double* sums, u64* counts, u64 around) {
   DYNAMIC_SHARED(u64, shared);
-  const GroupValues column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, number_type, itemsize};
   double* means = reinterpret_cast<double*>(shared);
   Places<double> places(shared + groups, groups);
   for (u32 g = threadIdx.x; g < groups; g += GROUP_THREADS)
@@ -161,11 +161,11 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
       });
 }
 
-// A number's place among all of its kind.
+// A number's place among all of its type.
 __device__ __forceinline__ u64 rank_of(const GroupValues& column, u64 row) {
   constexpr u64 top = 1ull << 63;
-  if (column.kind == GROUP_UNSIGNED) return column.integer(row);
-  if (column.kind == GROUP_SIGNED) return column.integer(row) ^ top;
+  if (column.number_type == GROUP_UNSIGNED) return column.integer(row);
+  if (column.number_type == GROUP_SIGNED) return column.integer(row) ^ top;
   const double value = column.number(row);
   u64 bits;
   memcpy(&bits, &value, 8);
@@ -174,10 +174,10 @@ __device__ __forceinline__ u64 rank_of(const GroupValues& column, u64 row) {
 
 // The greatest rank, or with `flip` of all bits the greatest of the ranks' complements, and how many there are.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
-    group_greatest(u64 numbers, u64 rows, u64 values, u64 validity, u32 kind, u32 itemsize, u32 groups, u64* greatest,
-                   u64* counts, u64 flip) {
+    group_greatest(u64 numbers, u64 rows, u64 values, u64 validity, u32 number_type, u32 itemsize, u32 groups,
+                   u64* greatest, u64* counts, u64 flip) {
   DYNAMIC_SHARED(u64, shared);
-  const GroupValues column = {values, validity, kind, itemsize};
+  const GroupValues column = {values, validity, number_type, itemsize};
   Places<u64> places(shared, groups);
   places.fill(0);
   each_row(numbers, rows, [&](u64 first, u64 step, const i32* group) {

@@ -38,6 +38,18 @@ def test_classes() -> None:
     assert {"CompressedColumn", "UnpackJob"} <= set(places)
 
 
+def test_kind_is_an_arrow_type() -> None:
+    """Wherever an argument or a field is called so, but for sections of files, whose kinds docs/format.md has."""
+    others = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation is not None:
+                name = node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
+                if name == "kind" and ast.unparse(node.annotation) not in ("Any", "pa.DataType"):
+                    others.add(path.relative_to(PACKAGE).as_posix())
+    assert others == {"files/records.py", "codecs/text/cuda_encode.py", "codecs/text/cuda_long.py"}
+
+
 def _is_namedtuple(node: ast.AST) -> TypeGuard[Any]:
     return (
         isinstance(node, ast.Assign)

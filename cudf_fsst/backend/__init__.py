@@ -63,8 +63,8 @@ def of_frame(data: Any) -> Backend:
 
 def check_options(table: Any, tile_size: Any, level: Any) -> None:
     """Check the arguments that every kind of compression takes."""
-    if table is not None and not isinstance(table, kinds := tuple([codec.TABLE for codec in texts()])):
-        names = ", ".join(kind.__name__ for kind in kinds)
+    if table is not None and not isinstance(table, tables := tuple([codec.TABLE for codec in texts()])):
+        names = ", ".join(cls.__name__ for cls in tables)
         raise TypeError(f"table must be a {names} or None, not {type(table).__name__}")
     if tile_size != "auto" and (isinstance(tile_size, bool) or tile_size not in TILE_SIZES):
         raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")

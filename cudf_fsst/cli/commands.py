@@ -197,15 +197,15 @@ def decompress(
     from ..frame import CompressedFrame, of_column
     from ..joining import concat
     from ..loading import load
-    from .files import kind_of, write
+    from .files import format_of, write
 
     _check_output(output, files, force)
-    kind_of(output)
+    format_of(output)
     found: list[Any] = [load(file) for file in files]
     for file, one in zip(files, found, strict=True):
         if isinstance(one, CompressedFrame) != isinstance(found[0], CompressedFrame):
-            kinds = ["column" if isinstance(of, CompressedFrame) else "frame" for of in (found[0], one)]
-            raise CliError(f"{file} is a {kinds[0]}, and {files[0]} a {kinds[1]}; decompress them apart")
+            held = ["column" if isinstance(of, CompressedFrame) else "frame" for of in (found[0], one)]
+            raise CliError(f"{file} is a {held[0]}, and {files[0]} a {held[1]}; decompress them apart")
     try:
         compressed: Any = found[0] if len(found) == 1 else concat(found)
         if isinstance(compressed, CompressedFrame):
@@ -383,12 +383,12 @@ def _csv_options(
     files: Sequence[Path], text: Sequence[str], all_text: bool, delimiter: str | None, encoding: str
 ) -> Any:
     """What the options say of CSV files, of which there has to be one then."""
-    from .files import CsvOptions, kind_of
+    from .files import CsvOptions, format_of
 
     given = {"--text": text, "--all-text": all_text, "--delimiter": delimiter, "--encoding": encoding != "utf-8"}
-    kinds = [kind_of(file) for file in files]
+    formats = [format_of(file) for file in files]
     for name, value in given.items():
-        if value and "csv" not in kinds:
+        if value and "csv" not in formats:
             raise CliError(f"{name} is for CSV files, of which there is none")
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..files.disk import replacing
 
 #: What a file is, by its suffix.
-KINDS = {
+FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
@@ -57,12 +57,12 @@ class CsvOptions(NamedTuple):
 def known_suffix(path: Path) -> str | None:
     """The suffix of a file that is read and written here, ``.csv.gz`` as a whole; None for others."""
     *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
-    if last in _PACKED and KINDS.get(before) == "csv":
+    if last in _PACKED and FORMATS.get(before) == "csv":
         return before + last
-    return last if last in KINDS else None
+    return last if last in FORMATS else None
 
 
-def kind_of(path: Path) -> str:
+def format_of(path: Path) -> str:
     """parquet, csv or arrow; Parquet too where the name has no suffix.
 
     Raises
@@ -72,43 +72,43 @@ def kind_of(path: Path) -> str:
     """
     suffix = known_suffix(path)
     if suffix is None and path.suffix:
-        texts = [name for name, kind in KINDS.items() if kind == "csv"]
-        others = [name for name, kind in KINDS.items() if kind != "csv"]
+        texts = [name for name, fmt in FORMATS.items() if fmt == "csv"]
+        others = [name for name, fmt in FORMATS.items() if fmt != "csv"]
         known = f"{', '.join(others)}, {', '.join(texts)}, or {' or '.join(texts)} with {', '.join(_PACKED)} after it"
         raise ValueError(f"{path}: suffix {path.suffix!r} must be one of {known}")
-    return KINDS["." + suffix.split(".")[1]] if suffix else "parquet"
+    return FORMATS["." + suffix.split(".")[1]] if suffix else "parquet"
 
 
 def as_parquet(files: Sequence[Path], folder: Path, options: CsvOptions, say: Callable[[str], None]) -> list[Path]:
     """Parquet files of the same rows: each file itself, or what was made of it in `folder`.
 
     A column of several CSV files has the type that fits the values of all. `say` is told where that is text because
-    the files differ. Where files of other kinds are among them, these have the say.
+    the files differ. Where files of other formats are among them, these have the say.
 
     Raises
     ------
     ValueError
         A file cannot be read, or it has other columns or types than others; it is named, and the column.
     """
-    kinds = [kind_of(path) for path in files]
+    formats = [format_of(path) for path in files]
     parquet_files = [
-        path if kind == "parquet" else folder / f"{number}-{path.name}.parquet"
-        for number, (path, kind) in enumerate(zip(files, kinds, strict=True))
+        path if fmt == "parquet" else folder / f"{number}-{path.name}.parquet"
+        for number, (path, fmt) in enumerate(zip(files, formats, strict=True))
     ]
-    for path, kind, parquet in zip(files, kinds, parquet_files, strict=True):
-        if kind == "arrow":
+    for path, fmt, parquet in zip(files, formats, parquet_files, strict=True):
+        if fmt == "arrow":
             with _naming(path), _batches(path) as reader:
                 _keep(reader, reader.schema, parquet)
-        elif kind == "csv":
+        elif fmt == "csv":
             _csv_as_parquet(path, parquet, options, {})
     schemas = [_schema(path, parquet) for path, parquet in zip(files, parquet_files, strict=True)]
-    _check_text(options.text, [schema for schema, kind in zip(schemas, kinds, strict=True) if kind == "csv"])
+    _check_text(options.text, [schema for schema, fmt in zip(schemas, formats, strict=True) if fmt == "csv"])
     for path, schema in zip(files[1:], schemas[1:], strict=True):
         _check_names(path, schema, files[0], schemas[0])
-    types = _wanted_types(files, schemas, kinds, say) if "csv" in kinds else {}
-    for number, (path, kind) in enumerate(zip(files, kinds, strict=True)):
+    types = _wanted_types(files, schemas, formats, say) if "csv" in formats else {}
+    for number, (path, fmt) in enumerate(zip(files, formats, strict=True)):
         others = {
-            name: type for name, type in types.items() if kind == "csv" and schemas[number].field(name).type != type
+            name: type for name, type in types.items() if fmt == "csv" and schemas[number].field(name).type != type
         }
         if others:
             _again(path, parquet_files[number], options, others, schemas[number])
@@ -155,7 +155,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _wanted_types(
-    files: Sequence[Path], schemas: Sequence[Any], kinds: Sequence[str], say: Callable[[str], None]
+    files: Sequence[Path], schemas: Sequence[Any], formats: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Types that columns of CSV files shall have, where these do not agree with each other or with the other files."""
     found = {}
@@ -163,7 +163,7 @@ def _wanted_types(
         if any(schema.names.count(name) > 1 for schema in schemas):
             continue
         types = [schema.field(name).type for schema in schemas]
-        given = [type for type, kind in zip(types, kinds, strict=True) if kind != "csv" and not pa.types.is_null(type)]
+        given = [type for type, fmt in zip(types, formats, strict=True) if fmt != "csv" and not pa.types.is_null(type)]
         if given:
             found[name] = pa.string() if _is_text(given[0]) else given[0]
             continue
@@ -332,13 +332,13 @@ def _naming(path: Path) -> Iterator[None]:
 
 def write(frame: Any, output: Path) -> None:
     """Write a compressed frame piece by piece, as the output's suffix says; CSV and IPC files have no index."""
-    kind = kind_of(output)
-    if kind == "parquet":
+    fmt = format_of(output)
+    if fmt == "parquet":
         frame.to_parquet(output)
         return
     reader = pa.RecordBatchReader.from_stream(frame)
     with _naming(output), replacing(output) as file:
-        if kind == "arrow":
+        if fmt == "arrow":
             with pa.ipc.new_file(file, reader.schema) as writer:
                 _write_batches(reader, writer)
             return

@@ -144,13 +144,13 @@ class Changing(FrameSource):
         """
         if not self._labels.is_unique:
             return self._compressed_frame(self._range(0, None).astype(dtype, **options))
-        kinds = dict(dtype) if isinstance(dtype, (Mapping, pd.Series)) else None
+        dtypes = dict(dtype) if isinstance(dtype, (Mapping, pd.Series)) else None
         self._range(0, 0).astype(dtype, **options)  # labels that are not there are the library's error
 
         def change(label: Any, column: Any) -> Any:
-            if kinds is None:
+            if dtypes is None:
                 return column.astype(dtype, **options)
-            return column.astype(kinds[label], **options) if label in kinds else column
+            return column.astype(dtypes[label], **options) if label in dtypes else column
 
         return self._changed(change, lambda _: True)
 

@@ -235,16 +235,16 @@ class Groups:
             numbered = groups if as_index else groups[number]
             has_rows = numbered.notna().to_numpy()
             positions = numbered.to_numpy()[has_rows].astype(np.int64)
-            kinds = [shape.dtype] if shape.ndim == 1 else list(shape.dtypes)
+            dtypes = [shape.dtype] if shape.ndim == 1 else list(shape.dtypes)
             answers = [
                 _narrowed(columns_by_aggregate[aggregate].take(positions), example[labels[aggregate.place]].dtype)
                 if aggregate.how == "sum"
                 else (
-                    columns_by_aggregate[aggregate].astype(kind)
+                    columns_by_aggregate[aggregate].astype(dtype)
                     if aggregate.how in _COUNTS
                     else columns_by_aggregate[aggregate]
                 ).take(positions)
-                for aggregate, kind in zip(aggregates, kinds, strict=True)
+                for aggregate, dtype in zip(aggregates, dtypes, strict=True)
             ]
             if not has_rows.all():  # categories that no row has: the library says what stands for them
                 values = example.take(np.zeros(len(rows), np.int64)).set_axis(rows.index)
@@ -305,11 +305,11 @@ class Groups:
             shape = self._shape_on_gpu(part, places, spec, method, args, options)
             if shape is None:
                 return None
-            aggregates, kinds = self._aggregates(shape, spec, labels), shape.kinds
-            if aggregates is None or not all(isinstance(kind, (np.dtype, BaseMaskedDtype)) for kind in kinds):
+            aggregates, dtypes = self._aggregates(shape, spec, labels), shape.dtypes
+            if aggregates is None or not all(isinstance(dtype, (np.dtype, BaseMaskedDtype)) for dtype in dtypes):
                 return None
             limit = max(_PIECE_NBYTES, self._frame.uncompressed_nbytes // _PIECE_PART)
-            columns = self._few_groups(part, places, aggregates, kinds, limit)
+            columns = self._few_groups(part, places, aggregates, dtypes, limit)
             if columns is None:
                 pieces = _unlabelled(part)._pieces(limit)
                 if len(pieces) < 2 or not all(partials.supports(part, aggregate) for aggregate in aggregates):
@@ -317,7 +317,7 @@ class Groups:
                 result = partials.aggregate(_unlabelled(part), pieces, places, aggregates, self._options)
                 if not len(result):
                     return None  # dtypes of answers without groups are others
-                columns = interop.columns(result.astype(dict(enumerate(kinds)))), result.index
+                columns = interop.columns(result.astype(dict(enumerate(dtypes)))), result.index
             if shape.ndim == 1:
                 return interop.series(columns[0][0], shape.name, columns[1])
             return interop.frame(columns[0], shape.columns, columns[1])
@@ -342,8 +342,10 @@ class Groups:
         except Exception:  # cuDF's error, which it raises again
             return None
         series = answer.ndim == 1
-        kinds = [answer.dtype] if series else list(answer.dtypes)
-        shape = _AnswerShape(answer.ndim, None if series else answer.columns, kinds, answer.name if series else None)
+        answer_dtypes = [answer.dtype] if series else list(answer.dtypes)
+        shape = _AnswerShape(
+            answer.ndim, None if series else answer.columns, answer_dtypes, answer.name if series else None
+        )
         # Of categories, which are no part of it, there is no dtype. (NumPy's float64 equals None.)
         if all(dtype is not None for _, dtype in dtypes):
             if len(_shapes) >= _MOST_SHAPES:
@@ -352,7 +354,7 @@ class Groups:
         return shape
 
     def _few_groups(
-        self, part: Any, places: list[int], aggregates: list[Aggregate], kinds: list[Any], limit: int
+        self, part: Any, places: list[int], aggregates: list[Aggregate], answer_dtypes: list[Any], limit: int
     ) -> Any:
         """Columns of an answer, and its index, of few groups by the codes of their keys; None of others."""
         if not all(few_groups.supports(part, aggregate) for aggregate in aggregates):
@@ -371,8 +373,8 @@ class Groups:
             rest = rest // size
         names = [part.columns[place] for place in places]
         index = interop_cudf.index_of_codes(codes, numbers.values, [dtypes[place] for place in places], names)
-        columns = zip((sums.columns[aggregate] for aggregate in aggregates), kinds, strict=True)
-        return [interop_cudf.column_of(column, kind) for column, kind in columns], index
+        columns = zip((sums.columns[aggregate] for aggregate in aggregates), answer_dtypes, strict=True)
+        return [interop_cudf.column_of(column, dtype) for column, dtype in columns], index
 
     def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
@@ -404,7 +406,7 @@ class _AnswerShape(NamedTuple):
     ----------
     ndim : int
     columns : Index or None
-    kinds : list
+    dtypes : list
         Dtypes.
     name : label
         Of a Series.
@@ -412,7 +414,7 @@ class _AnswerShape(NamedTuple):
 
     ndim: int
     columns: Any
-    kinds: list[Any]
+    dtypes: list[Any]
     name: Any
 
 

@@ -255,8 +255,8 @@ def _dtype_at(data: Any, place: int) -> Any:
 
 def _are_alike(left: _Side, right: _Side) -> bool:
     """Whether keys have the same dtypes, or are integers."""
-    kinds = [[_dtype_at(side.data, place) for place in side.keys] for side in (left, right)]
-    return all(one == other or {one.kind, other.kind} <= {"i", "u"} for one, other in zip(*kinds, strict=False))
+    dtypes = [[_dtype_at(side.data, place) for place in side.keys] for side in (left, right)]
+    return all(one == other or {one.kind, other.kind} <= {"i", "u"} for one, other in zip(*dtypes, strict=False))
 
 
 def _index_names(data: Any) -> list[Any]:
@@ -270,10 +270,10 @@ def _inner(left: _Side, right: _Side, options: Mapping[str, Any], labels: Any) -
     if backend.device == "cpu" or not used_options <= _PLAIN or not left.keys or len(left.keys) != len(right.keys):
         return None
     interop = backend.interop
-    kinds = [side.dtypes_on(backend.device) for side in (left, right)]
-    if interop.mode() or not all(kinds) or not all(len(side.data) for side in (left, right)):
+    dtypes = [side.dtypes_on(backend.device) for side in (left, right)]
+    if interop.mode() or not all(dtypes) or not all(len(side.data) for side in (left, right)):
         return None
-    for left_dtype, other in zip(*kinds, strict=True):
+    for left_dtype, other in zip(*dtypes, strict=True):
         if not isinstance(left_dtype, (np.dtype, pd.StringDtype)) or left_dtype != other:
             return None
     rows = [side._candidates(other) if side.is_compressed else None for side, other in ((left, right), (right, left))]

@@ -59,7 +59,7 @@ class ParquetWriter:
     def __enter__(self) -> ParquetWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if self._writer is not None:
             self._writer.close([])
             self._writer = None

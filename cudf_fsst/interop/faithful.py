@@ -89,9 +89,9 @@ def _check_values(values: Any, what: str) -> None:
             return
         if any(value is not None for value in missing):
             raise TypeError(f"{what}: objects with missing values other than None, which they would become")
-        kinds = {kind.__name__ for kind in set(map(type, objects)) if issubclass(kind, str) and kind is not str}
-        if kinds:
-            raise TypeError(f"{what}: strings of type {', '.join(sorted(kinds))}, which would become plain ones")
+        names = {cls.__name__ for cls in set(map(type, objects)) if issubclass(cls, str) and cls is not str}
+        if names:
+            raise TypeError(f"{what}: strings of type {', '.join(sorted(names))}, which would become plain ones")
 
 
 def _check_categories(categories: Any, what: str) -> None:

@@ -1,7 +1,7 @@
 """Times without a zone in the footer of a Parquet file that libcudf's chunked writer has written.
 
 pylibcudf (26.10) cannot tell that writer that times are local, so it notes all of them as UTC. The note is one bit of
-each column in the file's schema, ``TimestampType.isAdjustedToUTC``: the kind of a field of Thrift's compact protocol
+each column in the file's schema, ``TimestampType.isAdjustedToUTC``: the type of a field of Thrift's compact protocol
 (https://github.com/apache/parquet-format, ``parquet.thrift``).
 """
 
@@ -35,7 +35,7 @@ class _Thrift:
                 return number
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Number and kind of each field of a struct; who gets them reads the values."""
+        """Number and type of each field of a struct; who gets them reads the values."""
         number = 0
         while (head := self.data[self.at]) != 0:
             self.at += 1
@@ -49,29 +49,29 @@ class _Thrift:
         self.at += 1
 
     def items(self) -> tuple[int, int]:
-        """How many items a list has, and their kind."""
+        """How many items a list has, and their type."""
         head = self.data[self.at]
         self.at += 1
         return (head >> 4 if head >> 4 < 15 else self.varint()), head & 15
 
-    def skip(self, kind: int) -> None:
+    def skip(self, field_type: int) -> None:
         """Leave a value out."""
-        if kind in (_I16, _I32, _I64):
+        if field_type in (_I16, _I32, _I64):
             self.varint()
-        elif kind in (_BYTE, _DOUBLE):
-            self.at += 1 if kind == _BYTE else 8
-        elif kind == _BINARY:
+        elif field_type in (_BYTE, _DOUBLE):
+            self.at += 1 if field_type == _BYTE else 8
+        elif field_type == _BINARY:
             nbytes = self.varint()
             self.at += nbytes
-        elif kind in (_LIST, _SET):
+        elif field_type in (_LIST, _SET):
             count, of = self.items()
             for _ in range(count):
                 self.skip(_BYTE if of in (_TRUE, _FALSE) else of)
-        elif kind == _STRUCT:
+        elif field_type == _STRUCT:
             for _, inner in self.fields():
                 self.skip(inner)
-        elif kind not in (_TRUE, _FALSE):
-            raise ValueError(f"Thrift has no field of kind {kind} in a schema")
+        elif field_type not in (_TRUE, _FALSE):
+            raise ValueError(f"Thrift has no field of type {field_type} in a schema")
 
     def name(self) -> str:
         nbytes = self.varint()
@@ -83,9 +83,9 @@ def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
     """Places in a footer of the bytes that say, of wanted columns, that times are adjusted to UTC."""
     found: list[int] = []
     thrift = _Thrift(footer)
-    for number, kind in thrift.fields():
+    for number, field_type in thrift.fields():
         if number != _SCHEMA:
-            thrift.skip(kind)
+            thrift.skip(field_type)
             continue
         for _ in range(thrift.items()[0]):
             name, places = "", []
@@ -104,9 +104,9 @@ def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
 def _adjusted_here(thrift: _Thrift) -> list[int]:
     """Places of such bytes in one logical type, which `thrift` stands before."""
     places = []
-    for kind_of_type, kind in thrift.fields():
-        if kind_of_type != _TIMESTAMP:
-            thrift.skip(kind)
+    for logical_type, field_type in thrift.fields():
+        if logical_type != _TIMESTAMP:
+            thrift.skip(field_type)
             continue
         for field, inner in thrift.fields():
             if field == _ADJUSTED and inner == _TRUE:

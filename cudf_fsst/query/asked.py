@@ -231,13 +231,13 @@ def of_values(values: Sequence[Any], argument: Any) -> Request | None:
     if len(missing) == len(texts) or not all(_is_missing(value) for value in missing):
         return None
     example = ["a", *missing[:1]]
-    kinds = {(type(value), repr(value)) for value in missing}
-    if len(kinds) > 1:
+    distinct = {(type(value), repr(value)) for value in missing}
+    if len(distinct) > 1:
         return None
     return Request(
         (IsIn(tuple(value for value in texts if value is not None)),),
         lambda series: series.isin(example),
-        ("isin", *kinds),
+        ("isin", *distinct),
         lambda series: series.isin(argument),
     )
 

@@ -61,10 +61,10 @@ class Counters:
             for name, count in counts.items():
                 setattr(self.stats, name, getattr(self.stats, name) + count)
 
-    def moved(self, kind: str, nbytes: int, seconds: float) -> None:
+    def moved(self, move: str, nbytes: int, seconds: float) -> None:
         """Count a completed move."""
         with self.lock:
-            moves = self.stats.moves[kind]
+            moves = self.stats.moves[move]
             moves.count += 1
             moves.nbytes += nbytes
             moves.seconds += seconds
@@ -137,8 +137,8 @@ class Entry:
     def nbytes_by_tier(self) -> dict[str, int]:
         """Bytes in the tiers where there are any, those included that are on their way there."""
         nbytes = dict(self.pending)
-        for kind, form in dict(self.forms).items():
-            tier = self.tier(kind)
+        for form_name, form in dict(self.forms).items():
+            tier = self.tier(form_name)
             nbytes[tier] = nbytes.get(tier, 0) + form.nbytes
         return nbytes
 
@@ -150,13 +150,13 @@ class Entry:
     def compressed_nbytes(self) -> int | None:
         """Bytes of its compressed forms, where there is one."""
         forms = dict(self.forms)
-        return next((forms[kind].nbytes for kind in (DEVICE, HOST, DISK) if kind in forms), None)
+        return next((forms[form_name].nbytes for form_name in (DEVICE, HOST, DISK) if form_name in forms), None)
 
     @property
     def where(self) -> str:
         """Its place, in words."""
         forms = dict(self.forms)
-        best = next((kind for kind in FORMS if kind in forms), DISK)
+        best = next((form_name for form_name in FORMS if form_name in forms), DISK)
         if best == DISK:
             return "disk"
         tier = "host" if self.tier(best) == HOST else self.home
@@ -173,9 +173,9 @@ class Entry:
         """Whether it has one of these forms."""
         return any(form in self.forms for form in forms)
 
-    def _add(self, kind: str, form: Form) -> None:
+    def _add(self, form_name: str, form: Form) -> None:
         with self._books.lock, self._books.changing(self):
-            self.forms[kind] = form
+            self.forms[form_name] = form
 
     def drop(self, *forms: str) -> None:
         """Drop forms; another is there."""
@@ -215,7 +215,7 @@ class Entry:
 
     # Moves ---------------------------------------------------------------------------------------------------------
 
-    def _move(self, kind: str, nbytes: int, work: Callable[[], Any]) -> Any:
+    def _move(self, move: str, nbytes: int, work: Callable[[], Any]) -> Any:
         started = time.perf_counter()
         try:
             with held.on_device(self.home):
@@ -223,13 +223,13 @@ class Entry:
             held.hand_over(self.home)
         except Exception as error:  # counted and named, then raised again, whatever it is
             self._counters.add(failed=1)
-            what = f"{self.name!r}, {MOVES[kind]}"
+            what = f"{self.name!r}, {MOVES[move]}"
             if not isinstance(error, held.NAMED):
                 error.add_note(what)
                 raise
             # No variable holds the new error: its frames would hold it, and it them, and so what was being moved.
             raise held.named(error, what) from error
-        self._counters.moved(kind, nbytes, time.perf_counter() - started)
+        self._counters.moved(move, nbytes, time.perf_counter() - started)
         return result
 
     def compress(self) -> Form:

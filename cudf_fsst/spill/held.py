@@ -33,8 +33,8 @@ def check(name: Any, value: Any) -> None:
         raise TypeError(f"{name!r}: a pool holds {expected}; nothing has registered DataFrame.fsst")
 
 
-def _is_cudf(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "cudf"
+def _is_cudf(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "cudf"
 
 
 def device_of(value: Any) -> str:
@@ -147,5 +147,5 @@ def named(error: Exception, what: str) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, f"{what}: {error.strerror}", error.filename)
     # RMM's own MemoryError and NumPy's become the built-in one, a UnicodeEncodeError a ValueError.
-    kind = next(kind for kind in NAMED if isinstance(error, kind))
-    return kind(f"{what}: {error}")
+    error_type = next(error_type for error_type in NAMED if isinstance(error, error_type))
+    return error_type(f"{what}: {error}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..sizes import format_bytes
 
-#: The kinds of moves, in the order a value goes through them; each in a few words, for the errors.
+#: Moves, in the order a value goes through them; each in a few words, for the errors.
 MOVES = {
     "compress": "while it was compressed",
     "to_host": "while it moved to host memory",
@@ -20,7 +20,7 @@ MOVES = {
 
 @dataclass
 class Moves:
-    """Moves of one kind.
+    """Moves from one form to another.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SpillStats:
     misses: int = 0
     failed: int = 0
     dropped: int = 0
-    moves: dict[str, Moves] = field(default_factory=lambda: {kind: Moves() for kind in MOVES})
+    moves: dict[str, Moves] = field(default_factory=lambda: {move: Moves() for move in MOVES})
 
 
 Rows = Sequence[Sequence[str]]
@@ -68,10 +68,10 @@ Rows = Sequence[Sequence[str]]
 def moves_table(stats: SpillStats) -> list[list[str]]:
     """Lines of a table of moves, its head first; only the head where nothing moved."""
     lines = [["move", "times", "size", "seconds", "GB/s"]]
-    for kind, moves in stats.moves.items():
+    for move, moves in stats.moves.items():
         if moves.count:
             speed = f"{moves.nbytes / moves.seconds / 1e9:.2f}" if moves.seconds else ""
-            lines.append([kind, f"{moves.count:,}", format_bytes(moves.nbytes), f"{moves.seconds:.3f}", speed])
+            lines.append([move, f"{moves.count:,}", format_bytes(moves.nbytes), f"{moves.seconds:.3f}", speed])
     return lines
 
 

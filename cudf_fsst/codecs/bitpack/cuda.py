@@ -189,11 +189,11 @@ class BitpackJob:
         """Fields of the job that sums up."""
         return ScanJob(self._kinds, self._blocks, self._starts, self._totals)
 
-    def measured(self, units: int, kinds: int, divisor: int) -> int:
+    def measured(self, units: int, flags: int, divisor: int) -> int:
         """Take the totals; `Packed.nbytes` that they mean."""
-        divisor = divisor if kinds & 2 else 1
+        divisor = divisor if flags & 2 else 1
         self.variant = (divisor != 1,)
-        layout = launch.BitpackLayout(self.rows, self.itemsize, bool(kinds & 1), divisor, self._has_nan)
+        layout = launch.BitpackLayout(self.rows, self.itemsize, bool(flags & 1), divisor, self._has_nan)
         self._units, self._layout, self.nan_at = units, layout, layout.nan
         self.meta_nbytes, self.codes_nbytes = self._layout.nbytes, launch.UNIT_NBYTES * units
         return self.meta_nbytes + self.codes_nbytes

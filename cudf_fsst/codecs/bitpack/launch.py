@@ -149,8 +149,8 @@ class BitpackLayout(NamedTuple):
 
     def packed(self, units: int, signed: bool, meta: object, codes: object) -> Packed:
         divisor = 0 if self.divisor == 1 else self.divisor
-        kinds = HAS_DELTA * self.has_delta | HAS_NAN * self.has_nan
-        parameters = (int(signed), kinds, divisor & _LOW, divisor >> 32)
+        flags = HAS_DELTA * self.has_delta | HAS_NAN * self.has_nan
+        parameters = (int(signed), flags, divisor & _LOW, divisor >> 32)
         return Packed("bitpack", self.rows, self.itemsize, parameters, meta, codes, self.nbytes, UNIT_NBYTES * units)
 
 
@@ -209,8 +209,8 @@ def bounds(layout: BitpackLayout, meta: npt.NDArray[np.uint8], signed: bool) -> 
     count, itemsize = layout.blocks, layout.itemsize
     starts = meta[: 4 * (count + 1)].view("<u4").astype(np.int64)
 
-    def entries(at: int, kind: str) -> Any:
-        return meta[at : at + itemsize * count].view(kind).astype(np.float64)
+    def entries(at: int, dtype: str) -> Any:
+        return meta[at : at + itemsize * count].view(dtype).astype(np.float64)
 
     width = np.clip(np.diff(starts & PLACE), 0, 8 * itemsize)
     base, delta = entries(layout.bases, f"<{'i' if signed else 'u'}{itemsize}"), (starts[:-1] & DELTA) != 0

@@ -306,9 +306,9 @@ def search_steps(scopes: int, chars_limit: int, rounds: tuple[int, ...]) -> tupl
     def step(name: str, blocks: int, threads: int, *arguments: np.generic, tables: int = 1) -> None:
         steps.append(SearchStep(f"fsst_max_{name}", (blocks, scopes, tables), threads, arguments))
 
-    def parse(kind: int, number: int, part: int = -1) -> None:
-        numbers = np.uint32(kind), np.uint32(number), np.int32(part)
-        step("parse", parse_blocks, _PARSE_THREADS, *numbers, tables=2 if kind == check else 1)
+    def parse(stage: int, number: int, part: int = -1) -> None:
+        numbers = np.uint32(stage), np.uint32(number), np.int32(part)
+        step("parse", parse_blocks, _PARSE_THREADS, *numbers, tables=2 if stage == check else 1)
 
     joined, thinned, of_round, check = range(4)
     step("begin", parse_blocks, _SEARCH_THREADS)

@@ -24,25 +24,25 @@ class GroupValues(NamedTuple):
     ----------
     address, validity : int
         Of the values, and of their bits in Arrow's order; no bits: 0.
-    kind : int
+    number_type : int
         `launch.SIGNED`, `launch.UNSIGNED` or `launch.FLOAT`.
     itemsize : int
     """
 
     address: int
     validity: int
-    kind: int
+    number_type: int
     itemsize: int
 
 
 def values_of(column: ColumnBuffers) -> GroupValues:
     """The values of a column of integers or floats that was read, by their address."""
     if pa.types.is_floating(column.type):
-        kind = launch.FLOAT
+        number_type = launch.FLOAT
     else:
-        kind = launch.UNSIGNED if pa.types.is_unsigned_integer(column.type) else launch.SIGNED
+        number_type = launch.UNSIGNED if pa.types.is_unsigned_integer(column.type) else launch.SIGNED
     assert column.values is not None
-    return GroupValues(int(column.values), int(column.validity or 0), kind, column.itemsize)
+    return GroupValues(int(column.values), int(column.validity or 0), number_type, column.itemsize)
 
 
 class GroupJob(NamedTuple):
@@ -100,7 +100,7 @@ def run(numbers: int, rows: int, groups: int, jobs: Sequence[GroupJob], *, lane:
             np.uint64(rows),
             np.uint64(values.address),
             np.uint64(values.validity),
-            np.uint32(values.kind),
+            np.uint32(values.number_type),
             np.uint32(values.itemsize),
             np.uint32(groups),
             np.uint64(job.out),

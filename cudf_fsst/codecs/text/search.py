@@ -358,14 +358,14 @@ def _kept_bytes(values: Sequence[bytes], backwards: bool) -> list[bytes]:
 
 def _least_states(machine: Automaton) -> Automaton:
     """An automaton that finds the same, with as few states as it takes."""
-    kinds, count = machine.accepts, 0
-    while True:  # states of a kind accept the same, and lead to states of the same kinds
+    classes, count = machine.accepts, 0
+    while True:  # states of a class accept the same, and lead to states of the same classes
         numbers: dict[bytes, int] = {}
-        rows = np.column_stack([kinds, kinds[machine.following]])
-        kinds = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], np.uint8)
+        rows = np.column_stack([classes, classes[machine.following]])
+        classes = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], np.uint8)
         if len(numbers) == count:
-            first = np.unique(kinds, return_index=True)[1]
-            return machine._replace(following=kinds[machine.following[first]], accepts=machine.accepts[first])
+            first = np.unique(classes, return_index=True)[1]
+            return machine._replace(following=classes[machine.following[first]], accepts=machine.accepts[first])
         count = len(numbers)
 
 
