@@ -57,7 +57,7 @@ def small_parts() -> None:
     cpu_read._CHUNK_ROW_BLOCKS = 4
     cpu_take._CHUNK_ROWS = 1024
     work._FEW_ROWS = work._FEW_CHARS = 1000
-    values_plan.PIECE_NBYTES = 2**14
+    values_plan.PART_NBYTES = 2**14
     storage._WORTH_THREADS = 2**12
 
 

@@ -213,7 +213,7 @@ def test_equal_frames_make_equal_files(tmp_path: Path) -> None:
 
 def test_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Long streams are cut."""
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 4096)
+    monkeypatch.setattr(plan, "PART_NBYTES", 4096)
     data = whole()
     frame = data.fsst.compress()
     same_when_loaded(frame, data, tmp_path)

@@ -188,7 +188,7 @@ class TestGpu:
         import cupy
         from cudf.testing import assert_frame_equal
 
-        monkeypatch.setattr(plan, "PIECE_NBYTES", 1 << 20)
+        monkeypatch.setattr(plan, "PART_NBYTES", 1 << 20)
         data = cudf.from_pandas(pd.concat([whole()[["int32 sorted", "Int64", "datetime", "str", "float32"]]] * 200))
         stream = cupy.cuda.Stream(non_blocking=True)
         for frame in (data.fsst.compress(), data.fsst.compress(stream=stream), data.fsst.to_host().to_device()):

@@ -69,7 +69,7 @@ def test_same_as_on_the_host(schedule: str, itemsize: int, gpu: Gpu, monkeypatch
     rng = np.random.default_rng(itemsize)
     for small in (False, True):
         if small:
-            monkeypatch.setattr(plan, "PIECE_NBYTES", 8192 * itemsize // 8)
+            monkeypatch.setattr(plan, "PART_NBYTES", 8192 * itemsize // 8)
             monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
             monkeypatch.setattr(plan, "RUN_ROWS", 1024)
             monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", 20_000)

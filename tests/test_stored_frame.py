@@ -61,13 +61,13 @@ def save_frame(
 # Offsets and codes --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("piece_nbytes", [plan.PIECE_NBYTES, 16])
+@pytest.mark.parametrize("piece_nbytes", [plan.PART_NBYTES, 16])
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.large_list(pa.int8())], ids=str)
 def test_list_offsets_that_wrap(
     kind: pa.DataType, piece_nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken modulo 2^32 or 2^64, the differences of neighbours are positive."""
-    monkeypatch.setattr(plan, "PIECE_NBYTES", piece_nbytes)
+    monkeypatch.setattr(plan, "PART_NBYTES", piece_nbytes)
     offsets = WRAPPING[pa.int32() if kind == pa.list_(pa.int8()) else pa.int64()]
     path = tmp_path / "frame.fsst"
     column = tree(4, values=[0], children=[tree(4, values=[1])])
@@ -195,14 +195,14 @@ def test_codes_of_categories_stay_narrow() -> None:
         pa.set_memory_pool(whole)
 
 
-@pytest.mark.parametrize("piece_nbytes", [plan.PIECE_NBYTES, 1])
+@pytest.mark.parametrize("piece_nbytes", [plan.PART_NBYTES, 1])
 @pytest.mark.parametrize(
     ("bits", "nulls"), [(b"\xff\x0f", 1), (b"\xff\x1f", 0), (b"\xff\x17", 1), (b"\xef\x07", 1), (b"\xff\xff", 0)]
 )
 def test_validity_that_lies(
     bits: bytes, nulls: int, piece_nbytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "PIECE_NBYTES", piece_nbytes)
+    monkeypatch.setattr(plan, "PART_NBYTES", piece_nbytes)
     path = tmp_path / "frame.fsst"
     save_frame(path, [stream(np.frombuffer(bits, "u1"))], pa.struct([]), tree(12, nulls=nulls, validity=0))
     with pytest.raises(ValueError, match=f"column 0: its validity does not have {nulls} nulls in 12 rows"):

@@ -102,7 +102,7 @@ def test_the_room_is_used_again(
     """Values that are gathered, in a room that takes neither all streams nor one of them; pieces of two rooms."""
     gpu.device.order = order
     monkeypatch.setattr(sys.modules["cudf_fsst.codecs.values.cuda_batch"], "_ROOM_NBYTES", 20_000)
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 40_960)
+    monkeypatch.setattr(plan, "PART_NBYTES", 40_960)
     monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
     monkeypatch.setattr(plan, "RUN_ROWS", 1024)
     rows = 6000

@@ -60,7 +60,7 @@ __all__ = ["emulator", "gpu", "own_stream_gpu"]
 def test_same_as_on_the_host(case: str, order: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert order in ORDERS
     gpu.device.order = order
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    monkeypatch.setattr(plan, "PART_NBYTES", 8192)
     monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
     monkeypatch.setattr(plan, "RUN_ROWS", 1024)
     whole = arrays()[case]
@@ -86,7 +86,7 @@ def test_choices_are_logged_as_on_the_host(
     """The same sizes of the same candidates, once each, under the column's name."""
     monkeypatch.setattr(plan, "SAMPLE_RUNS", 2)
     monkeypatch.setattr(plan, "RUN_ROWS", 1024)
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    monkeypatch.setattr(plan, "PART_NBYTES", 8192)
     column = arrow_columns.describe(arrays()[case])
     with caplog.at_level(logging.DEBUG, "cudf_fsst.codecs"):
         on_host.compress([ColumnTask(column, None, OPTIONS, "column 'c'")])
@@ -179,7 +179,7 @@ def test_halves_need_no_workspace(gpu: Gpu) -> None:
 
 @pytest.mark.parametrize("forked", [False, True])
 def test_thousands_of_pieces(forked: bool, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 1024)
+    monkeypatch.setattr(plan, "PART_NBYTES", 1024)
     array = pa.array(np.arange(140_000).astype("i8"))
     column = arrow_columns.describe(array)
     wanted = on_host.HostCompressor("raw", OPTIONS).node(column)
@@ -281,7 +281,7 @@ def test_truncated_buffers(codec: str, name: str, gpu: Gpu) -> None:
 @pytest.mark.parametrize("case", ["decimal128 with nulls", "struct"])
 def test_out_of_memory(case: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever allocation fails, nothing stays behind and nothing else suffers."""
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 8192)
+    monkeypatch.setattr(plan, "PART_NBYTES", 8192)
     device = gpu.device
     device.order = "random"
     column = arrow_columns.describe(arrays()[case])

@@ -371,7 +371,7 @@ def test_no_bare_addresses(
         monkeypatch.setattr(cpu_take, name, value)
     monkeypatch.setattr(work, "_FEW_ROWS", 100)
     monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
-    monkeypatch.setattr(values_plan, "PIECE_NBYTES", 2**14)
+    monkeypatch.setattr(values_plan, "PART_NBYTES", 2**14)
     monkeypatch.setattr(values, "_JOB_NBYTES", 2**12)
     monkeypatch.setattr(storage, "_WORTH_THREADS", 2**12)
     rows = 9000

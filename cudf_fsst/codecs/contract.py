@@ -9,14 +9,14 @@ A codec of values is a folder ``codecs/NAME`` and a word in ``registry.py``. In 
 * ``cuda.py``: the GPU side, which only ``device()`` imports, because machines without a GPU have no CuPy.
 
 Both sides write the same bytes, and these depend on the values and options alone. A codec gets values of one width as
-bits; what lies under nulls is filled in before, and columns are cut into pieces before (``values/plan.py``). Its steps:
+bits; what lies under nulls is filled in before, and columns are cut before (``values/plan.py``). Its steps:
 
 plan
     Which options are worth trying for such values.
 measure
     How many bytes each would take, on a sample. The smallest wins, across codecs.
 encode
-    A piece of values becomes a `Packed`: two buffers and a few numbers.
+    A part of a column's values becomes a `Packed`: two buffers and a few numbers.
 decode
     A range of the values, in whole units: rows that the codec can only decode together.
 take
@@ -33,7 +33,7 @@ compare
     Says of each value whether it lies in a range of integers (``span.py``), or among others. On a GPU bitpack has this
     step; `query` makes ranges of values. The host decodes a few values at a time for it, of any codec.
 
-On a GPU the steps are the same, for many pieces of many columns in few launches, and sizes are waited for once for all
+On a GPU the steps are the same, for many parts of many columns in few launches, and sizes are waited for once for all
 of them (``device/waits.py``). So the GPU side makes jobs for launches that ``values/cuda_compress.py`` and
 ``values/cuda_read.py`` put together.
 
@@ -81,16 +81,16 @@ class Codec(Protocol):
 
     @property
     def PARAMETERS(self) -> int:
-        """How many numbers of its own it stores with a piece (`Packed.parameters`)."""
+        """How many numbers of its own it stores with a part (`Packed.parameters`)."""
 
     def since(self, parameters: Sequence[int] = ()) -> int:
-        """The first version of the stored format that can hold a piece, by the numbers of its own.
+        """The first version of the stored format that can hold a part, by the numbers of its own.
 
-        Without numbers: the first that has this codec. No file of a version before has a piece of it.
+        Without numbers: the first that has this codec. No file of a version before has a part of it.
         """
 
     def of_floats(self, parameters: Sequence[int]) -> bool:
-        """Whether a piece can only be of floating point numbers, by the numbers of its own.
+        """Whether a part can only be of floating point numbers, by the numbers of its own.
 
         They have a NaN that others stand in for, and on a GPU ``nan_part`` tells of it (`DeviceCodec`).
         """
@@ -124,7 +124,7 @@ ANY_ROWS = 2**63
 class DeviceCodec(Protocol):
     """The GPU side of a codec of fixed-width values.
 
-    One whose pieces are measured and encoded together with those of others has a class ``Job`` with the kernels that
+    One whose parts are measured and encoded together with those of others has a class ``Job`` with the kernels that
     its jobs are for (``bitpack/cuda.py`` is the example). A job's ``variant`` says which of them it needs; jobs whose
     ``sample_rows`` is not 0 look at a sample of their values before any are measured. Others are `ALONE`, and have
     ``compress(address, rows, itemsize, lane=lane, **options)``, a generator that returns a `Packed`. raw is a copy.
@@ -155,16 +155,16 @@ class DeviceCodec(Protocol):
 
     @property
     def ALONE(self) -> bool:
-        """Whether one piece is compressed at a time."""
+        """Whether one part is compressed at a time."""
 
     def kernels(self, step: str) -> Iterable[Callable[[], Kernel]]:
         """Functions that make the kernels of usual calls in a step of `ahead.NEEDS`; the longest to compile first."""
 
     @property
     def decompress(self) -> Callable[..., None]:
-        """``decompress(pieces, tables, lane, touched=())``: add launches that write ranges of many pieces to tables.
+        """``decompress(parts, tables, lane, touched=())``: add launches that write ranges of many parts to tables.
 
-        `touched` has, of each piece, the address of a byte for each chunk; chunks of 0 need not be decoded.
+        `touched` has, of each part, the address of a byte for each chunk; chunks of 0 need not be decoded.
         """
 
     def row_costs(self, packed: Packed) -> tuple[float, float]:

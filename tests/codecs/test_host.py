@@ -69,7 +69,7 @@ CASES = tuple(arrays())
 @pytest.fixture(autouse=True)
 def _many_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small columns have several pieces, windows and jobs."""
-    monkeypatch.setattr(plan, "PIECE_NBYTES", 16384)
+    monkeypatch.setattr(plan, "PART_NBYTES", 16384)
     monkeypatch.setattr(cpu, "_WINDOW_NBYTES", 4096)
     monkeypatch.setattr(cpu, "_JOB_NBYTES", 4096)
 

@@ -39,19 +39,19 @@ def row_costs(packed: Packed) -> tuple[float, float]:
     return 1e-9, 1e-9
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, touched: int = 0) -> None:
+def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, touched: int = 0) -> None:
     """See `contract.DeviceCodec`; all chunks are decoded, touched or not."""
     del lane, touched
     grids, fields = [], []
-    for piece in pieces:
-        cpu.check(piece.packed)
-        grids.append(blocks(piece.end - piece.begin, _THREADS))
-        fields += [int(piece.packed.codes.ptr), piece.packed.itemsize, *piece.output]
+    for part in parts:
+        cpu.check(part.packed)
+        grids.append(blocks(part.end - part.begin, _THREADS))
+        fields += [int(part.packed.codes.ptr), part.packed.itemsize, *part.output]
     tables.add_jobs(Kernel(FILE, "toy_values", {}), _THREADS, grids, fields)
 
 
 def compress(address: int, rows: int, itemsize: int, *, lane: Lane) -> Generator[None, None, Packed]:
-    """Encode one piece on the host."""
+    """Encode one part on the host."""
     values = lane.read(address, rows, f"<u{itemsize}")
     yield
     made = cpu.encode(np.asarray(values))

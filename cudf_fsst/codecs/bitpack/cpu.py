@@ -80,7 +80,7 @@ def _gcd(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @njit()
 def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
-    """A divisor of the codes of a piece, found on some of its blocks; 1: none is worth it."""
+    """A divisor of the codes of a part, found on some of its blocks; 1: none is worth it."""
     flip = np.uint64(1) << np.uint64(8 * itemsize - 1) if signed else np.uint64(0)
     blocks = (rows + _BLOCK - 1) // _BLOCK
     step = max(1, blocks // _SAMPLE)

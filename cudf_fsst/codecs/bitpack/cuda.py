@@ -251,42 +251,42 @@ def nan_of(packed: Packed) -> int:
     return int(packed.meta.ptr) + layout.nan if layout.has_nan else 0
 
 
-def _grid(piece: PartRange, group: int) -> int:
-    first, last = piece.begin // launch.BLOCK, blocks(piece.end, launch.BLOCK)
+def _grid(part: PartRange, group: int) -> int:
+    first, last = part.begin // launch.BLOCK, blocks(part.end, launch.BLOCK)
     return blocks(last - first, launch.WARPS * group)
 
 
-def _unpack_jobs(pieces: Iterable[PartRange]) -> list[int]:
-    jobs = [launch.UnpackJob._make((*describe(piece.packed), *piece.output)) for piece in pieces]
+def _unpack_jobs(parts: Iterable[PartRange]) -> list[int]:
+    jobs = [launch.UnpackJob._make((*describe(part.packed), *part.output)) for part in parts]
     return [field for job in jobs for field in job]
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
+def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
     """Add the launches that decompress to `tables`; see `describe`."""
     del lane
     for itemsize in launch.ITEMSIZES:
-        if same_size := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
-            grids = [_grid(piece, launch.group(itemsize)) for piece in same_size]
+        if same_size := [part for part in parts if part.packed.itemsize == itemsize]:
+            grids = [_grid(part, launch.group(itemsize)) for part in same_size]
             tables.add_jobs(unpack_kernel(itemsize), THREADS, grids, _unpack_jobs(same_size))
-        if same_size := [piece for piece in same_size if nan_of(piece.packed)]:
-            fields = [word for piece in same_size for word in launch.PutNanJob(nan_of(piece.packed), *piece.output)]
-            grids = [blocks(piece.end - piece.begin, THREADS) for piece in same_size]
+        if same_size := [part for part in same_size if nan_of(part.packed)]:
+            fields = [word for part in same_size for word in launch.PutNanJob(nan_of(part.packed), *part.output)]
+            grids = [blocks(part.end - part.begin, THREADS) for part in same_size]
             tables.add_jobs(_nan_kernel("bitpack_put_nan", itemsize), THREADS, grids, fields)
 
 
 def decompress_wide(pairs: Sequence[tuple[PartRange, PartRange]], tables: JobTables) -> None:
     """Add the launch for numbers of 16 bytes: pairs of parts have the low and the high halves of equal rows."""
-    fields = _unpack_jobs(piece for pair in pairs for piece in pair)
+    fields = _unpack_jobs(part for pair in pairs for part in pair)
     grids = [_grid(low, 1) for low, _ in pairs]
     tables.add_jobs(_read_kernel("bitpack_unpack_wide", 8), THREADS, grids, fields)
 
 
-def compare(pieces: Sequence[PartRange], span: Span, tables: JobTables, *, bits: int = 0) -> None:
+def compare(parts: Sequence[PartRange], span: Span, tables: JobTables, *, bits: int = 0) -> None:
     """Add the launches that write whether values lie in a range, a byte each, to `tables`.
 
     Parameters
     ----------
-    pieces
+    parts
         Where the answers go, with a stride of 1.
     span
     tables
@@ -295,14 +295,12 @@ def compare(pieces: Sequence[PartRange], span: Span, tables: JobTables, *, bits:
     """
     kernel = "bitpack_is_in" if bits else "bitpack_compare"
     for itemsize in launch.ITEMSIZES:
-        if same_size := [piece for piece in pieces if piece.packed.itemsize == itemsize]:
+        if same_size := [part for part in parts if part.packed.itemsize == itemsize]:
             low, reach, outside = span.fields(itemsize)
             comparison = low, reach, outside, bits
-            jobs = [
-                launch.CompareJob._make((*describe(piece.packed), *piece.output, *comparison)) for piece in same_size
-            ]
+            jobs = [launch.CompareJob._make((*describe(part.packed), *part.output, *comparison)) for part in same_size]
             fields = [field for job in jobs for field in job]
-            grids = [_grid(piece, launch.group(itemsize)) for piece in same_size]
+            grids = [_grid(part, launch.group(itemsize)) for part in same_size]
             tables.add_jobs(_compare_kernel(kernel, itemsize), THREADS, grids, fields)
 
 

@@ -29,7 +29,7 @@ DELTA = 1 << 31
 DIVIDED = 1 << 30
 #: What is left of an entry is the block's place.
 PLACE = DIVIDED - 1
-#: Blocks of a piece on which a divisor is looked for, each by a warp of bitpack_divisor.
+#: Blocks of a part on which a divisor is looked for, each by a warp of bitpack_divisor.
 SAMPLE_BLOCKS = 16
 #: Thread blocks of bitpack_set_members, at most.
 MEMBER_BLOCKS = 4096

@@ -158,13 +158,13 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return launch.GfcSegment(int(packed.meta.ptr), int(packed.codes.ptr), packed.codes_nbytes, plan.dim, plan.chunk)
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
+def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
     """Add the launches that decompress to `tables`. Damaged bytes give some values.
 
     Parameters
     ----------
     touched
-        Of each piece, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
+        Of each part, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
@@ -175,12 +175,12 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
     for itemsize in launch.ITEMSIZES:
         fields: list[int] = []
         grids = []
-        for piece, marks in zip(pieces, touched or [0] * len(pieces), strict=True):
-            packed = piece.packed
+        for part, marks in zip(parts, touched or [0] * len(parts), strict=True):
+            packed = part.packed
             if packed.itemsize == itemsize:
                 plan = _layout(packed)
-                fields += launch.DecodeJob._make((*describe(packed), marks, *piece.output))
-                grids.append(blocks(blocks(piece.end, plan.chunk) - piece.begin // plan.chunk, launch.WARPS))
+                fields += launch.DecodeJob._make((*describe(packed), marks, *part.output))
+                grids.append(blocks(blocks(part.end, plan.chunk) - part.begin // plan.chunk, launch.WARPS))
         if grids:
             tables.add_jobs(unpack_kernel(itemsize), 32 * launch.WARPS, grids, fields)
 

@@ -16,7 +16,7 @@ from . import launch
 from .launch import GpulzLayout, Options
 
 _u64 = np.uint64
-#: Its pieces are compressed one after another, and chunks decompressed to take rows. See `contract.DeviceCodec`.
+#: Its parts are compressed one after another, and chunks decompressed to take rows. See `contract.DeviceCodec`.
 TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = 0, False, False, False, True
 
 
@@ -94,13 +94,13 @@ def chunk_rows(packed: Packed) -> int:
     return launch.layout_of(packed).chunk // packed.itemsize
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
+def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, touched: Sequence[int] = ()) -> None:
     """Start to decompress. Does not wait; damaged codes give wrong values.
 
     Parameters
     ----------
     touched
-        Of each piece, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
+        Of each part, the address of a byte for each chunk, from the first wanted one on; those of 0 are left out.
 
     Raises
     ------
@@ -108,18 +108,18 @@ def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane, *, to
         The sizes and parameters of a part are none of this codec.
     """
     del tables
-    for piece, marks in zip(pieces, touched or [0] * len(pieces), strict=True):
-        packed = piece.packed
+    for part, marks in zip(parts, touched or [0] * len(parts), strict=True):
+        packed = part.packed
         layout = launch.layout_of(packed)
         symbol, chunk = packed.parameters
         warps = launch.decode_warps(chunk, device_attributes()["shared_per_block"])
         kernel = get_kernel("gpulz", "gpulz_decode", launch.defines(symbol, chunk, warps=warps), shared=True)
         starts = int(packed.meta.ptr)
-        begin, end = piece.begin * packed.itemsize, piece.end * packed.itemsize
+        begin, end = part.begin * packed.itemsize, part.end * packed.itemsize
         args = (
             *(_u64(int(packed.codes.ptr)), _u64(packed.codes_nbytes), _u64(starts), _u64(starts + layout.counts_at)),
             *(_u64(layout.chunks), _u64(layout.values_nbytes), _u64(marks), _u64(begin), _u64(end)),
-            *(_u64(piece.address), np.uint32(piece.stride // packed.itemsize)),
+            *(_u64(part.address), np.uint32(part.stride // packed.itemsize)),
         )
         grid = blocks(blocks(end, chunk) - begin // chunk, warps)
         lane.launch(kernel, grid, 32 * warps, args, launch.decode_shared(chunk, warps))

@@ -33,18 +33,18 @@ def describe(packed: Packed) -> tuple[int, ...]:
     return (int(packed.codes.ptr),)
 
 
-def decompress(pieces: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
+def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
     """Copy values, or add the launch that does to `tables`; see `describe`."""
     halves = []
-    for piece in pieces:
-        (address,), itemsize = describe(piece.packed), piece.packed.itemsize
-        if piece.stride == itemsize:
-            lane.copy(piece.address, address + piece.begin * itemsize, (piece.end - piece.begin) * itemsize)
+    for part in parts:
+        (address,), itemsize = describe(part.packed), part.packed.itemsize
+        if part.stride == itemsize:
+            lane.copy(part.address, address + part.begin * itemsize, (part.end - part.begin) * itemsize)
         else:
-            halves.append((address, piece))
+            halves.append((address, part))
     if halves:
-        grids = [blocks(piece.end - piece.begin, _THREADS) for _, piece in halves]
-        fields = [field for address, piece in halves for field in PlacedHalf(address, *piece.output)]
+        grids = [blocks(part.end - part.begin, _THREADS) for _, part in halves]
+        fields = [field for address, part in halves for field in PlacedHalf(address, *part.output)]
         tables.add_jobs(_halves_kernel(), _THREADS, grids, fields)
 
 

@@ -130,8 +130,8 @@ def compress(
     if choice is None:
         choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
-    cut = [values[start:stop] for start, stop in plan.pieces(values.size, values.itemsize)]
-    return tuple(map_items(lambda piece: module.encode(piece, signed=signed, **options), cut))
+    cut = [values[start:stop] for start, stop in plan.part_rows(values.size, values.itemsize)]
+    return tuple(map_items(lambda some: module.encode(some, signed=signed, **options), cut))
 
 
 def read(
@@ -144,7 +144,7 @@ def read(
     IndexError
         The values are not there.
     ValueError
-        A piece is damaged.
+        A part is damaged.
     """
     edges = edges_of(stream) if edges is None else edges
     total = int(edges[-1])
@@ -154,11 +154,11 @@ def read(
     out = np.empty(stop - start, f"<u{itemsize}")
     jobs: list[tuple[Packed, int, int, npt.NDArray[np.uint8]]] = []
     for number in range(*parts_of(edges, start, stop)):
-        base, piece = int(edges[number]), stream[number]
-        first, last = max(start - base, 0), min(stop - base, piece.rows)
+        base, packed = int(edges[number]), stream[number]
+        first, last = max(start - base, 0), min(stop - base, packed.rows)
         jobs.extend(
-            (piece, a, b, out[base + a - start : base + b - start].view(np.uint8))
-            for a, b in cut(first, last, _step(piece, _JOB_NBYTES))
+            (packed, a, b, out[base + a - start : base + b - start].view(np.uint8))
+            for a, b in cut(first, last, _step(packed, _JOB_NBYTES))
         )
     if jobs:
         map_items(lambda job: _decode_some(*job), jobs)
@@ -190,13 +190,13 @@ def take(
     IndexError
         A value is not there.
     ValueError
-        A piece is damaged.
+        A part is damaged.
     """
     edges = edges_of(stream) if edges is None else edges
     total = int(edges[-1])
     if isinstance(rows, range) and len(rows) > _FEW_ROWS and abs(rows.step) <= _DENSE_IN_ORDER:
         out = np.empty(len(rows), f"<u{itemsize}")
-        cpu_select.every(stream, rows, edges, out, _decode_some, lambda piece: side(piece.codec).unit(piece))
+        cpu_select.every(stream, rows, edges, out, _decode_some, lambda packed: side(packed.codec).unit(packed))
         return out
     selected = chosen(rows, total)
     if selected.a_range:
@@ -231,16 +231,16 @@ def take(
 
     def work(share: tuple[int, int, int]) -> None:
         number, first, last = share
-        piece, share_rows = stream[number], rows[first:last]
+        packed, share_rows = stream[number], rows[first:last]
         taken = np.empty(last - first, out.dtype) if places.size else out[first:last]
         if in_order and share_rows.size * _DENSE_IN_ORDER > abs(int(share_rows[-1] - share_rows[0])):
             begin = int(min(share_rows[0], share_rows[-1]) - edges[number])
             end = int(max(share_rows[0], share_rows[-1]) - edges[number]) + 1
             span_values = np.empty(end - begin, out.dtype)
-            _decode_some(piece, begin, end, span_values.view(np.uint8))
+            _decode_some(packed, begin, end, span_values.view(np.uint8))
             _pick(span_values, share_rows, begin + edges[number], taken)
         else:
-            side(piece.codec).take(piece, share_rows - edges[number], taken)
+            side(packed.codec).take(packed, share_rows - edges[number], taken)
         if places.size:
             out[places[first:last]] = taken
 
@@ -284,35 +284,35 @@ def _windows(rows: npt.NDArray[np.int64], first: int, last: int, step: int) -> l
     return list(pairwise([first, *(np.searchsorted(rows[first:last], limits) + first).tolist(), last]))
 
 
-def _step(piece: Packed, nbytes: int) -> int:
+def _step(packed: Packed, nbytes: int) -> int:
     """How many rows have at most `nbytes`, in whole units; one unit at least."""
-    unit = side(piece.codec).unit(piece)
-    return max(1, nbytes // (unit * piece.itemsize)) * unit
+    unit = side(packed.codec).unit(packed)
+    return max(1, nbytes // (unit * packed.itemsize)) * unit
 
 
-def _decode_some(piece: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
+def _decode_some(packed: Packed, first: int, last: int, out: npt.NDArray[np.uint8]) -> None:
     """Decode values `first` to ``last - 1``, which need not be whole units."""
-    module, size = side(piece.codec), piece.itemsize
-    unit = module.unit(piece)
-    begin, end = first // unit * unit, min(-(-last // unit) * unit, piece.rows)
+    module, size = side(packed.codec), packed.itemsize
+    unit = module.unit(packed)
+    begin, end = first // unit * unit, min(-(-last // unit) * unit, packed.rows)
     if begin == first and end == last:
-        module.decode(piece, out, first, last)
+        module.decode(packed, out, first, last)
         return
     whole_units = np.empty((end - begin) * size, np.uint8)
-    module.decode(piece, whole_units, begin, end)
+    module.decode(packed, whole_units, begin, end)
     out[:] = whole_units[(first - begin) * size : (last - begin) * size]
 
 
-def _walk(piece: Packed, begin: int, end: int) -> Iterator[npt.NDArray[Any]]:
-    """Values of a piece, some at a time, each time in the same buffer; both ends are those of units."""
-    module = side(piece.codec)
-    step = _step(piece, _WALK_NBYTES)
-    buffer = np.empty(min(step, end - begin) * piece.itemsize, np.uint8)
+def _walk(packed: Packed, begin: int, end: int) -> Iterator[npt.NDArray[Any]]:
+    """Values of a part, some at a time, each time in the same buffer; both ends are those of units."""
+    module = side(packed.codec)
+    step = _step(packed, _WALK_NBYTES)
+    buffer = np.empty(min(step, end - begin) * packed.itemsize, np.uint8)
     for first in range(begin, end, step):
         last = min(first + step, end)
-        part = buffer[: (last - first) * piece.itemsize]
-        module.decode(piece, part, first, last)
-        yield part.view(f"<u{piece.itemsize}")
+        values = buffer[: (last - first) * packed.itemsize]
+        module.decode(packed, values, first, last)
+        yield values.view(f"<u{packed.itemsize}")
 
 
 def survey(stream: Sequence[Packed], visit: Callable[[npt.NDArray[Any]], _T]) -> list[_T]:
@@ -332,11 +332,11 @@ def survey(stream: Sequence[Packed], visit: Callable[[npt.NDArray[Any]], _T]) ->
     """
     if not stream:
         return []
-    jobs = [(piece, a, b) for piece in stream for a, b in cut(0, piece.rows, _step(piece, _JOB_NBYTES))]
+    jobs = [(packed, a, b) for packed in stream for a, b in cut(0, packed.rows, _step(packed, _JOB_NBYTES))]
     return [result for results in map_items(lambda job: list(map(visit, _walk(*job))), jobs) for result in results]
 
 
 def check(stream: Iterable[Packed]) -> None:
     """Raise ValueError where decoding could leave a buffer."""
-    for piece in stream:
-        side(piece.codec).check(piece)
+    for packed in stream:
+        side(packed.codec).check(packed)

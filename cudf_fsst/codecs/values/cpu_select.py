@@ -34,18 +34,18 @@ def every(
     Parameters
     ----------
     decode
-        ``decode(piece, first, last, out)`` writes values of a piece, which need not be whole units.
+        ``decode(packed, first, last, out)`` writes values of a part, which need not be whole units.
     unit
-        Values of a piece that are decompressed together.
+        Values of a part that are decompressed together.
     """
     work: list[Callable[[], None]] = []
-    for number, piece in enumerate(stream):
+    for number, packed in enumerate(stream):
         base = int(edges[number])
-        step = max(1, _WINDOW_NBYTES // (unit(piece) * piece.itemsize)) * unit(piece)
-        for first in range(0, piece.rows, step):
-            a, b = inside(rows, base + first, base + min(first + step, piece.rows))
+        step = max(1, _WINDOW_NBYTES // (unit(packed) * packed.itemsize)) * unit(packed)
+        for first in range(0, packed.rows, step):
+            a, b = inside(rows, base + first, base + min(first + step, packed.rows))
             if a < b:
-                work.append(partial(_every, piece, rows[a:b], base, out[a:b], decode))
+                work.append(partial(_every, packed, rows[a:b], base, out[a:b], decode))
     run(work, len(rows), out.nbytes)
 
 
@@ -58,10 +58,10 @@ def inside(rows: range, start: int, stop: int) -> tuple[int, int]:
     return min(max(a, 0), len(rows)), min(max(b, 0), len(rows))
 
 
-def _every(piece: Packed, rows: range, base: int, out: npt.NDArray[Any], decode: Decode) -> None:
+def _every(packed: Packed, rows: range, base: int, out: npt.NDArray[Any], decode: Decode) -> None:
     begin, end = min(rows[0], rows[-1]) - base, max(rows[0], rows[-1]) + 1 - base
     span_values = np.empty(end - begin, out.dtype)
-    decode(piece, begin, end, span_values.view(np.uint8))
+    decode(packed, begin, end, span_values.view(np.uint8))
     out[:] = span_values[:: rows.step]
 
 

@@ -45,7 +45,7 @@ def compress(
     tasks
     lane
         What the work runs on, and has to be waited for at each yield: at most twice, but where there is a NaN, and for
-        codecs that compress one piece at a time.
+        codecs that compress one part at a time.
     outbox
         Where parts go as soon as they are made.
     beside
@@ -82,11 +82,11 @@ def compress(
         whole, samples = [], []
         for number, (task, choices) in enumerate(zip(tasks, choices_of, strict=True)):
             rows, known = task.source.rows, task.known
-            cut, runs = plan.pieces(rows, task.source.itemsize), plan.sample_runs(rows)
+            cut, runs = plan.part_rows(rows, task.source.itemsize), plan.sample_runs(rows)
             if _is_alone(task.codec) or not rows:
                 continue
             if known or len(cut) == len(runs) == 1:
-                whole += [(number, batch.add(task, choices, *piece)) for piece in cut]
+                whole += [(number, batch.add(task, choices, *rows_of_part)) for rows_of_part in cut]
             else:
                 sample = (runs[0][1], runs[1][0]) if len(runs) > 1 else ()
                 samples.append((number, batch.add(task, choices, 0, runs[-1][1], *sample)))
@@ -95,8 +95,8 @@ def compress(
             tasks = [*tasks, *beside_tasks]
             for number, task in enumerate(beside_tasks, len(parts_of)):
                 parts_of.append([])
-                for piece in plan.pieces(task.source.rows, task.source.itemsize):
-                    whole.append((number, batch.add(task, task.choices, *piece)))
+                for rows_of_part in plan.part_rows(task.source.rows, task.source.itemsize):
+                    whole.append((number, batch.add(task, task.choices, *rows_of_part)))
         yield from batch.measure(lane)
         if beside is not None and not all(packed := beside.are_packed()):
             whole = [
@@ -113,13 +113,13 @@ def compress(
         whole = []
         for number, choice in later:
             source = tasks[number].source
-            for piece in plan.pieces(source.rows, source.itemsize):
-                whole.append((number, batch.add(tasks[number], (choice,), *piece)))
+            for rows_of_part in plan.part_rows(source.rows, source.itemsize):
+                whole.append((number, batch.add(tasks[number], (choice,), *rows_of_part)))
         yield from batch.measure(lane)
         pack(batch, whole, chosen=True)
     for number, task in enumerate(tasks):
         if task.codec is not None and _is_alone(task.codec):
-            for start, stop in plan.pieces(task.source.rows, task.source.itemsize):
+            for start, stop in plan.part_rows(task.source.rows, task.source.itemsize):
                 collect(number, (yield from _alone(task.codec, task.source, start, stop, lane)))
     return [tuple(parts) for parts in parts_of]
 
@@ -139,14 +139,14 @@ def compress_as(
 
 
 def _is_alone(codec: str | None) -> bool:
-    """Whether a codec that the user names compresses one piece at a time."""
+    """Whether a codec that the user names compresses one part at a time."""
     return codec is not None and bool(on_device(codec).ALONE)
 
 
 def _alone(
     codec: str, source: StreamSource, start: int, stop: int, lane: Lane, **options: Any
 ) -> Generator[None, None, Packed]:
-    """A piece by such a codec."""
+    """A part by such a codec."""
     rows, itemsize = stop - start, source.itemsize
     address = source.address + start * itemsize
     if not source.in_place:

@@ -64,7 +64,7 @@ class ReadRequest:
     nulls: int = 0
 
 
-def _pieces(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[PartRange]:
+def _ranges(parts: Parts, start: int, stop: int, address: int, stride: int) -> Iterator[PartRange]:
     """Rows ``start:stop`` of a stream."""
     first = 0
     for packed in parts:
@@ -85,24 +85,24 @@ def decompress(jobs: Sequence[ReadRequest], *, lane: Lane) -> None:
     by_codec: dict[str, list[PartRange]] = {}
     pairs: list[tuple[PartRange, PartRange]] = []
     for job in jobs:
-        stop = plan.pieces_rows(job.streams[0]) if job.stop is None else job.stop
+        stop = plan.stream_rows(job.streams[0]) if job.stop is None else job.stop
         stride = job.streams[0][0].itemsize * len(job.streams)
-        streams = [list(_pieces(parts, job.start, stop, job.address, stride)) for parts in job.streams]
+        streams = [list(_ranges(parts, job.start, stop, job.address, stride)) for parts in job.streams]
         if len(streams) == 2:
             low, high = streams
             if _alike(low, high):
                 pairs += zip(low, high, strict=True)
                 continue
-            streams[1] = [piece._replace(address=piece.address + 8) for piece in high]
+            streams[1] = [part._replace(address=part.address + 8) for part in high]
         for stream in streams:
-            for piece in stream:
-                by_codec.setdefault(piece.packed.codec, []).append(piece)
+            for part in stream:
+                by_codec.setdefault(part.packed.codec, []).append(part)
     tables = JobTables()
     if pairs:
         for name in dict.fromkeys(low.packed.codec for low, _ in pairs):
             on_device(name).decompress_wide([pair for pair in pairs if pair[0].packed.codec == name], tables)
-    for codec, pieces in by_codec.items():
-        on_device(codec).decompress(pieces, tables, lane)
+    for codec, ranges in by_codec.items():
+        on_device(codec).decompress(ranges, tables, lane)
     tables.launch(lane)
 
 
@@ -131,8 +131,8 @@ def compare(parts: Parts, span: Span, address: int, *, lane: Lane) -> None:
         As `decompress`.
     """
     tables = JobTables()
-    pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
-    on_device(parts[0].codec).compare(pieces, span, tables)
+    ranges = list(_ranges(parts, 0, plan.stream_rows(parts), address, 1))
+    on_device(parts[0].codec).compare(ranges, span, tables)
     tables.launch(lane)
 
 
@@ -168,8 +168,8 @@ def is_in(parts: Parts, values: int, count: int, address: int, *, lane: Lane) ->
     lane.zero(bits.ptr, nbytes)
     device.set_members(values, count, parts[0].itemsize, span, bits.ptr, lane)
     tables = JobTables()
-    pieces = list(_pieces(parts, 0, plan.pieces_rows(parts), address, 1))
-    device.compare(pieces, span, tables, bits=bits.ptr)
+    ranges = list(_ranges(parts, 0, plan.stream_rows(parts), address, 1))
+    device.compare(ranges, span, tables, bits=bits.ptr)
     tables.launch(lane)
     return True
 
@@ -203,7 +203,7 @@ def take(jobs: Sequence[ReadRequest], rows: RowNumbers, *, lane: Lane, scratch_n
         streams, bits = job.streams, job.nulls != 0
         codecs = {packed.codec for parts in streams for packed in parts}
         if bits and (len(codecs) > 1 or not on_device(*codecs).TAKES_BITS):
-            nbytes = plan.pieces_rows(streams[0])
+            nbytes = plan.stream_rows(streams[0])
             keep.append(lane.allocate(nbytes))
             decompress([ReadRequest(streams, keep[-1].ptr)], lane=lane)
             column = Taking([(keep[-1].ptr, 0, nbytes)], job.address, 0, 1, nulls=job.nulls)
@@ -264,7 +264,7 @@ def _take_whole(jobs: Sequence[ReadRequest], rows: RowNumbers, scratch_nbytes: i
     for job in jobs:
         itemsize, stride = job.streams[0][0].itemsize, job.streams[0][0].itemsize * len(job.streams)
         for half, parts in enumerate(job.streams):
-            total = plan.pieces_rows(parts)
+            total = plan.stream_rows(parts)
             step = max(scratch_nbytes // itemsize // _STEP_ROWS, 1) * _STEP_ROWS
             for begin in range(0, total, step):
                 end = min(begin + step, total)
@@ -371,7 +371,7 @@ def _take_chunked(
     touched, marks = _marked(parts, rows, lane)
     scratch = lane.allocate(max(turn[-1].at + turn[-1].nbytes for turn in turns))
     for turn in turns:
-        pieces: dict[str, tuple[list[PartRange], list[int]]] = {}
+        by_codec: dict[str, tuple[list[PartRange], list[int]]] = {}
         columns: dict[int, Taking] = {}
         for part_window in turn:
             packed, target, begin = (
@@ -380,7 +380,7 @@ def _take_chunked(
                 part_window.first + part_window.begin,
             )
             chunk = on_device(packed.codec).chunk_rows(packed)
-            ranges, touched_chunks = pieces.setdefault(packed.codec, ([], []))
+            ranges, touched_chunks = by_codec.setdefault(packed.codec, ([], []))
             ranges.append(PartRange(packed, part_window.begin, part_window.end, target, packed.itemsize))
             touched_chunks.append(touched[chunk, part_window.first % chunk] + begin // chunk)
             column = columns.get(
@@ -390,7 +390,7 @@ def _take_chunked(
                 parts=(*column.parts, (target, begin, part_window.end - part_window.begin))
             )
         tables = JobTables()
-        for codec, (ranges, touched_chunks) in pieces.items():
+        for codec, (ranges, touched_chunks) in by_codec.items():
             on_device(codec).decompress(ranges, tables, lane, touched=touched_chunks)
         _take_plain(list(columns.values()), rows, tables)
         tables.launch(lane)

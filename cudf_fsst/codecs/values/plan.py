@@ -14,7 +14,7 @@ from ..part import Packed
 from .launch import FILL_BLOCK
 
 #: Bytes of values in one `Packed`, at most.
-PIECE_NBYTES = 128 << 20
+PART_NBYTES = 128 << 20
 #: The sample that decides: this many runs of consecutive values, evenly spread.
 SAMPLE_RUNS = 16
 RUN_ROWS = 8192
@@ -31,9 +31,9 @@ class Choice(NamedTuple):
         return f"{self.codec}({said})" if said else self.codec
 
 
-def pieces(rows: int, itemsize: int) -> list[tuple[int, int]]:
+def part_rows(rows: int, itemsize: int) -> list[tuple[int, int]]:
     """First and last row (exclusive) of every `Packed`."""
-    most = PIECE_NBYTES // itemsize
+    most = PART_NBYTES // itemsize
     return [(start, min(start + most, rows)) for start in range(0, rows, most)]
 
 
@@ -114,6 +114,6 @@ def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool, what: W
     return smallest(tuple(measured), tuple(measured.values()), "sample", nbytes, plain=alone, what=what)
 
 
-def pieces_rows(stream: Sequence[Packed]) -> int:
-    """Values of all pieces of a stream."""
-    return sum(piece.rows for piece in stream)
+def stream_rows(stream: Sequence[Packed]) -> int:
+    """Values of all parts of a stream."""
+    return sum(part.rows for part in stream)
