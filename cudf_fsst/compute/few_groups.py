@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .. import query
+from ..backend import DeviceBackend
 from .pieces import Aggregate
+from .source import FrameSource
 
 #: What `aggregate` knows.
 NAMES = frozenset("sum mean var std count size min max".split())
@@ -39,7 +41,7 @@ class GroupNumbers(NamedTuple):
     values: list[Any]
 
 
-def number_rows(frame: Any, places: Sequence[int], dropna: bool, limit: int) -> GroupNumbers | None:
+def number_rows(frame: FrameSource, places: Sequence[int], dropna: bool, limit: int) -> GroupNumbers | None:
     """Numbers of the groups of a frame's rows; None where there may be more than `limit`.
 
     Parameters
@@ -92,7 +94,7 @@ class GroupSums(NamedTuple):
     columns: dict[Aggregate, npt.NDArray[Any]]
 
 
-def supports(frame: Any, column_aggregate: Aggregate) -> bool:
+def supports(frame: FrameSource, column_aggregate: Aggregate) -> bool:
     """Whether `aggregate` gives this."""
     content = frame._columns[column_aggregate.place]
     plain = pa.types.is_integer(content.type) or (pa.types.is_floating(content.type) and content.type.bit_width > 16)
@@ -108,7 +110,9 @@ def supports(frame: Any, column_aggregate: Aggregate) -> bool:
     )
 
 
-def aggregate(frame: Any, numbers: GroupNumbers, aggregates: Sequence[Aggregate], limit: int) -> GroupSums | None:
+def aggregate(
+    frame: FrameSource, numbers: GroupNumbers, aggregates: Sequence[Aggregate], limit: int
+) -> GroupSums | None:
     """Aggregates of a compressed frame's columns; None where a group has too few values for one.
 
     Parameters
@@ -140,6 +144,7 @@ def aggregate(frame: Any, numbers: GroupNumbers, aggregates: Sequence[Aggregate]
         requests += [(number, how) for how, name in (("least", "min"), ("greatest", "max")) if name in names]
     part = frame._columns_at(read_places)
     pieces = part._pieces(limit) if read_places else [(0, len(frame))]
+    assert isinstance(frame._backend, DeviceBackend)
     partials = frame._backend.group_sums(part._nodes, pieces, numbers.of_rows, count, requests)
     answers = {column_aggregate: partials[:, place] for place, column_aggregate in enumerate(requests)}
     sizes = answers[-1, "integers"][:, 1].sum(axis=0)
@@ -160,7 +165,7 @@ def aggregate(frame: Any, numbers: GroupNumbers, aggregates: Sequence[Aggregate]
     return GroupSums(observed, columns)
 
 
-def _needs_values(frame: Any, place: int, aggregates: Sequence[Aggregate]) -> bool:
+def _needs_values(frame: FrameSource, place: int, aggregates: Sequence[Aggregate]) -> bool:
     content = frame._columns[place]
     full = not content.node.null_count and not pa.types.is_floating(content.type)
     names = {column_aggregate.how for column_aggregate in aggregates if column_aggregate.place == place}

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.core.dtypes.dtypes import BaseMaskedDtype
 
+from ..backend import DeviceBackend
 from ..callers import at_caller
 from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
@@ -188,7 +189,9 @@ class Groups:
             return columns if len(columns) == len(options) else None
         return None
 
-    def _in_pieces(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
+    def _in_pieces(
+        self, part: FrameSource, places: list[int], method: str, args: Any, options: Mapping[str, Any]
+    ) -> Any:
         """The answer of aggregates of pieces; None where the library has to see all rows."""
         spec = _aggregate_spec(method, args, options)
         if spec is None:
@@ -294,7 +297,7 @@ class Groups:
             return None
         return [Aggregate(labels.index(label), name) for label, name in pairs]
 
-    def _on_gpu(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
+    def _on_gpu(self, part: FrameSource, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
         """On a GPU, the answer of aggregates of pieces; None where the library has to see all rows."""
         backend, labels = part._backend, list(part.columns)
         interop = backend.interop
@@ -323,7 +326,7 @@ class Groups:
             return interop.frame(columns[0], shape.columns, columns[1])
 
     def _shape_on_gpu(
-        self, part: Any, places: list[int], spec: Any, method: str, args: Any, options: Mapping[str, Any]
+        self, part: FrameSource, places: list[int], spec: Any, method: str, args: Any, options: Mapping[str, Any]
     ) -> _AnswerShape | None:
         """Shape, labels and dtypes of cuDF's answer. Those of earlier calls are cached: asking cuDF takes 1.5 ms."""
         others = part._columns_at([place for place in range(len(part._columns)) if place not in places])
@@ -354,7 +357,7 @@ class Groups:
         return shape
 
     def _few_groups(
-        self, part: Any, places: list[int], aggregates: list[Aggregate], answer_dtypes: list[Any], limit: int
+        self, part: FrameSource, places: list[int], aggregates: list[Aggregate], answer_dtypes: list[Any], limit: int
     ) -> Any:
         """Columns of an answer, and its index, of few groups by the codes of their keys; None of others."""
         if not all(few_groups.supports(part, aggregate) for aggregate in aggregates):
@@ -362,8 +365,9 @@ class Groups:
         dtypes = part._dtypes(categories=False)
         if not all(part._columns[place].node.coded and dtypes[place] is not None for place in places):
             return None
-        dropna, limit_groups = self._options.get("dropna", True), part._backend.most_groups
-        numbers = few_groups.number_rows(part, places, dropna, limit_groups)
+        assert isinstance(part._backend, DeviceBackend)
+        dropna = self._options.get("dropna", True)
+        numbers = few_groups.number_rows(part, places, dropna, part._backend.most_groups)
         sums = None if numbers is None else few_groups.aggregate(part, numbers, aggregates, limit)
         if numbers is None or sums is None:
             return None
@@ -376,7 +380,9 @@ class Groups:
         columns = zip((sums.columns[aggregate] for aggregate in aggregates), answer_dtypes, strict=True)
         return [interop_cudf.column_of(column, dtype) for column, dtype in columns], index
 
-    def _by_categories(self, part: Any, places: list[int], method: str, args: Any, options: Mapping[str, Any]) -> Any:
+    def _by_categories(
+        self, part: FrameSource, places: list[int], method: str, args: Any, options: Mapping[str, Any]
+    ) -> Any:
         """The answer of categories for strings with a dictionary; None where there are none, or other categories."""
         dtypes = part._dtypes(categories=False)
         coded = [place for place in places if part._columns[place].node.coded]

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..codecs.node import Node
+from ..backend import Backend
+from ..codecs.node import DictPart, Node
 from ..interop import pandas as interop_pandas
+from .source import FrameSource
 
 #: Numbers of groups that may be there, whatever codes come together; of more, and of more than rows, those that are.
 _MOST_LOOSE = 1 << 16
@@ -20,7 +22,7 @@ _MOST_INT8 = 127
 _SEEN_ROWS = 1 << 12
 
 
-def of_rows(frame: Any, places: Sequence[int], dropna: bool) -> tuple[npt.NDArray[Any], int]:
+def of_rows(frame: FrameSource, places: Sequence[int], dropna: bool) -> tuple[npt.NDArray[Any], int]:
     """The group of each row, numbered from 0, -1 of rows in none; and a number above all of them.
 
     Keys of strings with a dictionary are not decoded. Some numbers may have no rows.
@@ -63,7 +65,7 @@ def _combined(
     return pairs, count
 
 
-def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
+def _codes_of(frame: FrameSource, place: int) -> tuple[npt.NDArray[Any], int]:
     """Codes of a key's rows, -1 of missing ones, and how many values there are."""
     column = frame.column_at(place)
     if column._content.node.coded:
@@ -83,7 +85,7 @@ def _codes_of(frame: Any, place: int) -> tuple[npt.NDArray[Any], int]:
     return codes, len(values)
 
 
-def _codes_of_dictionary(backend: Any, part: Any) -> tuple[npt.NDArray[Any], int]:
+def _codes_of_dictionary(backend: Backend, part: DictPart) -> tuple[npt.NDArray[Any], int]:
     """Codes as a dictionary has them, which need no other order: 3 times as fast as those of categories."""
     (read,) = backend.read([part.indices])
     count, missing = part.values.rows, None

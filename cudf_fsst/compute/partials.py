@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from .pieces import Aggregate
+from .source import FrameSource
 
 #: What `aggregate` knows: and which aggregates of pieces these are made of.
 PARTS = {
@@ -24,14 +25,14 @@ PARTS = {
 _AGAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
-def supports(frame: Any, column_aggregate: Aggregate) -> bool:
+def supports(frame: FrameSource, column_aggregate: Aggregate) -> bool:
     """Whether `aggregate` gives this."""
     kind = frame._columns[column_aggregate.place].type
     return column_aggregate.how in PARTS and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def aggregate(
-    frame: Any,
+    frame: FrameSource,
     pieces: Sequence[tuple[int, int]],
     keys: Sequence[int],
     aggregates: Sequence[Aggregate],

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..codecs.node import Content
 from ..workers import map_items, num_threads
 from . import tallies
+from .source import FrameSource
 
 #: Names of the aggregates that `aggregate` computes.
 NAMES = frozenset("sum min max mean std var median count size nunique first last any all".split())
@@ -44,7 +45,7 @@ class Aggregates(NamedTuple):
 
 
 def aggregate(
-    frame: Any, numbers: npt.NDArray[Any], count: int, aggregates: Sequence[Aggregate], as_frame: bool
+    frame: FrameSource, numbers: npt.NDArray[Any], count: int, aggregates: Sequence[Aggregate], as_frame: bool
 ) -> Aggregates:
     """Aggregates of a compressed frame's columns.
 
@@ -118,7 +119,7 @@ class _Column:
         Sums that are kept, by their dtypes.
     """
 
-    def __init__(self, frame: Any, place: int, count: int, rows: tallies.TalliedRows, as_frame: bool) -> None:
+    def __init__(self, frame: FrameSource, place: int, count: int, rows: tallies.TalliedRows, as_frame: bool) -> None:
         self._frame, self._place, self._count, self._rows = frame, place, count, rows
         self._as_frame = as_frame
         self._content: Content = frame._columns[place]

@@ -36,6 +36,14 @@ class FrameSource(Rows):
         """A frame of some columns."""
         raise NotImplementedError
 
+    def _dtypes(self, *, categories: bool = True) -> list[Any]:
+        """Dtype of each column; without `categories`, those of categories have none."""
+        raise NotImplementedError
+
+    def _categories(self, stream: Any, places: Sequence[int] | None = None) -> Any:
+        """A DataFrame in which strings that have a dictionary are categories; `places`: of these columns alone."""
+        raise NotImplementedError
+
     def __contains__(self, label: object) -> bool:
         raise NotImplementedError
 
