@@ -118,14 +118,14 @@ def _ranges_of(system: Any, *ranges: Any) -> list[Any]:
     if not isinstance(system, AsyncFileSystem) or hasattr(system, "fs"):
         with _turns.setdefault(system, threading.Lock()):
             return list(system.cat_ranges(*ranges, on_error="return"))
-    found = asyncio.run_coroutine_threadsafe(system._cat_ranges(*ranges, on_error="return"), system.loop)
+    future = asyncio.run_coroutine_threadsafe(system._cat_ranges(*ranges, on_error="return"), system.loop)
     try:
-        while not wait([found], _LOOKED_UP).done:
+        while not wait([future], _LOOKED_UP).done:
             if dropped():
                 raise InterruptedError("nobody waits for it")
-        return list(found.result())
+        return list(future.result())
     finally:
-        found.cancel()
+        future.cancel()
 
 
 def _shown(target: Any) -> str:
@@ -168,36 +168,36 @@ class Remote:
         self.system, self.path, self.name = system, path, url
         self._size: int | None = None
         #: The last bytes, or all of a file that cannot be read in ranges; and where they begin.
-        self._kept: tuple[int, bytes] | None = None
+        self._cached: tuple[int, bytes] | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
         if self._size is None:
             with _of(self.name):
-                found = self.system.info(self.path)
-                if found["type"] == "directory":
+                info = self.system.info(self.path)
+                if info["type"] == "directory":
                     raise IsADirectoryError(f"{self.name}: a folder")
-                nbytes = found.get("size")
+                nbytes = info.get("size")
                 if nbytes is None:  # a server that does not tell sends all
-                    self._kept = 0, self.system.cat_file(self.path)
-                    nbytes = len(self._kept[1])
+                    self._cached = 0, self.system.cat_file(self.path)
+                    nbytes = len(self._cached[1])
             self._size = int(nbytes)
         return self._size
 
     def read(self, ranges: Sequence[Range]) -> list[Any]:
         """The bytes of ranges."""
-        if self._kept is None and ranges and max(stop for _, stop in ranges) > self.size - _TAIL:
+        if self._cached is None and ranges and max(stop for _, stop in ranges) > self.size - _TAIL:
             begin = max(self.size - _TAIL, 0)
             tail = b"".join(self._fetch([(begin, self.size)]))
-            self._kept = self._kept or (begin, tail)  # else all has come
-        begin, kept = self._kept or (self.size, b"")
-        asked = [(start, min(stop, begin)) for start, stop in ranges if start < begin]
-        found = iter(self._fetch(asked))
+            self._cached = self._cached or (begin, tail)  # else all has come
+        begin, cached = self._cached or (self.size, b"")
+        missing = [(start, min(stop, begin)) for start, stop in ranges if start < begin]
+        fetched = iter(self._fetch(missing))
         return [
-            kept[start - begin : stop - begin]
+            cached[start - begin : stop - begin]
             if start >= begin
-            else next(found) + (kept[: stop - begin] if stop > begin else b"")
+            else next(fetched) + (cached[: stop - begin] if stop > begin else b"")
             for start, stop in ranges
         ]
 
@@ -209,22 +209,22 @@ class Remote:
         parts = [(a, min(a + _PART, stop)) for start, stop in joined for a in range(start, stop, _PART)]
         with _of(self.name):
             starts, stops = zip(*parts, strict=True) if parts else ((), ())
-            got = _ranges_of(self.system, [self.path] * len(parts), list(starts), list(stops))
+            answers = _ranges_of(self.system, [self.path] * len(parts), list(starts), list(stops))
             pieces: dict[int, bytes] = {}
-            for (start, stop), some in zip(parts, got, strict=True):
-                if isinstance(some, BaseException):
-                    raise some
-                if len(some) == self.size and stop - start != self.size:  # the server knows no ranges
-                    self._kept, some = (0, some), some[start:stop]
-                if len(some) != stop - start:
-                    raise OSError(f"{len(some)} bytes came of {stop - start} from byte {start} on")
-                pieces[start] = some
+            for (start, stop), answer in zip(parts, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                if len(answer) == self.size and stop - start != self.size:  # the server knows no ranges
+                    self._cached, answer = (0, answer), answer[start:stop]
+                if len(answer) != stop - start:
+                    raise OSError(f"{len(answer)} bytes came of {stop - start} from byte {start} on")
+                pieces[start] = answer
         whole = {start: b"".join(pieces[a] for a in range(start, stop, _PART)) for start, stop in joined}
-        found = []
+        contents = []
         for start, stop in ranges:
             first = max((begin for begin in whole if begin <= start), default=start)
-            found.append(whole[first][start - first : stop - first] if stop > start else b"")
-        return found
+            contents.append(whole[first][start - first : stop - first] if stop > start else b"")
+        return contents
 
     def put(self, path: str) -> None:
         """Make the file of one of this machine; if anything fails, an older one stays as it was."""
@@ -265,13 +265,13 @@ class Remote:
 
 def joined_ranges(ranges: Sequence[Range]) -> list[Range]:
     """Ranges with those near each other joined, ascending; none is empty."""
-    found: list[Range] = []
+    joined: list[Range] = []
     for start, stop in sorted(one for one in ranges if one[0] < one[1]):
-        if found and start - found[-1][1] <= _NEAR:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
+        if joined and start - joined[-1][1] <= _NEAR:
+            joined[-1] = joined[-1][0], max(joined[-1][1], stop)
         else:
-            found.append((start, stop))
-    return found
+            joined.append((start, stop))
+    return joined
 
 
 class FileObject:
@@ -302,18 +302,18 @@ class FileObject:
 
     def read(self, ranges: Sequence[Range]) -> list[Any]:
         """The bytes of ranges."""
-        found = []
+        contents = []
         for start, stop in ranges:
             with self._lock:
                 self._file.seek(start)
-                some = self._file.read(stop - start)
-                while len(some) < stop - start:
-                    more = self._file.read(stop - start - len(some))
+                content = self._file.read(stop - start)
+                while len(content) < stop - start:
+                    more = self._file.read(stop - start - len(content))
                     if not more:
-                        raise OSError(f"{self.name}: {len(some)} bytes came of {stop - start} from byte {start} on")
-                    some += more
-            found.append(some)
-        return found
+                        raise OSError(f"{self.name}: {len(content)} bytes came of {stop - start} from byte {start} on")
+                    content += more
+            contents.append(content)
+        return contents
 
 
 def fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
@@ -333,9 +333,9 @@ def fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
 
 
 def _fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
-    found = source.read([(start, start + array.size) for start, array in targets])
-    for (_, array), some in zip(targets, found, strict=True):
-        array[:] = np.frombuffer(some, np.uint8)
+    contents = source.read([(start, start + array.size) for start, array in targets])
+    for (_, array), content in zip(targets, contents, strict=True):
+        array[:] = np.frombuffer(content, np.uint8)
 
 
 class RangeFile(io.RawIOBase):
@@ -377,11 +377,11 @@ class RangeFile(io.RawIOBase):
         if start >= end:
             return b""
         self._at = end
-        for begin, some in self._known.items():
-            if begin <= start and end <= begin + len(some):
-                return bytes(some[start - begin : end - begin])
-        (found,) = self._source.read([(start, end)])
-        return bytes(found)
+        for begin, content in self._known.items():
+            if begin <= start and end <= begin + len(content):
+                return bytes(content[start - begin : end - begin])
+        (content,) = self._source.read([(start, end)])
+        return bytes(content)
 
     def readall(self) -> bytes:
         """The rest."""

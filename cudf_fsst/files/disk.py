@@ -107,16 +107,16 @@ def _freed_later(target: str, nbytes: int) -> Iterator[None]:
 def _stat_of_file(target: str) -> os.stat_result | None:
     """What the system knows of a regular file, None where there is none; OSError for anything else."""
     try:
-        found = os.lstat(target)
+        status = os.lstat(target)
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), target)
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", target)
-    return found
+    return status
 
 
 def _permit_like(descriptor: int, old: os.stat_result) -> None:
@@ -169,17 +169,17 @@ def writing(target: Any, storage_options: Mapping[str, Any] | None = None, *, sy
     TypeError
         This is something else.
     """
-    found = located(target, storage_options)
-    if isinstance(found, (str, bytes, os.PathLike)):
-        with replacing(os.fsdecode(found), sync=sync) as file:
+    location = located(target, storage_options)
+    if isinstance(location, (str, bytes, os.PathLike)):
+        with replacing(os.fsdecode(location), sync=sync) as file:
             yield file
         return
-    if not isinstance(found, Remote) and not hasattr(found, "write"):
+    if not isinstance(location, Remote) and not hasattr(location, "write"):
         raise TypeError(f"expected a path, a URL or a file object, not {type(target).__name__}")
     with tempfile.NamedTemporaryFile(prefix="cudf-fsst-", suffix=".tmp") as made:
         yield made
         made.flush()
-        send(made.name, found)
+        send(made.name, location)
 
 
 @contextlib.contextmanager
@@ -213,8 +213,8 @@ def folder_of(target: Any) -> Iterator[str]:
 
 def _files_below(folder: str) -> list[str]:
     """Files of a folder and of those in it, by their paths from there."""
-    found = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names]
-    return sorted(os.path.relpath(path, folder) for path in found)
+    paths = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names]
+    return sorted(os.path.relpath(path, folder) for path in paths)
 
 
 def _send_folder(folder: str, target: Remote) -> None:
@@ -257,11 +257,11 @@ def write_at(descriptor: int, place: int, pieces: Sequence[Any]) -> None:
 def _sync_file_range() -> Any:
     """The system's function that has the disk begin with bytes of a file, and does not wait; None without one."""
     try:
-        found = ctypes.CDLL(None).sync_file_range
+        function = ctypes.CDLL(None).sync_file_range
     except (AttributeError, OSError, TypeError):  # no Linux
         return None
-    found.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
-    return found
+    function.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
+    return function
 
 
 class WrittenBehind(io.RawIOBase):
@@ -439,21 +439,21 @@ def source_of(target: Any, storage_options: Mapping[str, Any] | None = None) -> 
     TypeError
         This is something else.
     """
-    found = located(target, storage_options)
-    if isinstance(found, io.BytesIO):
-        with found.getbuffer() as content:
+    location = located(target, storage_options)
+    if isinstance(location, io.BytesIO):
+        with location.getbuffer() as content:
             memory = _FileInMemory(content)
             try:
                 yield memory
             finally:
                 del memory._content
         return
-    if not isinstance(found, (str, bytes, os.PathLike)):
-        if not isinstance(found, Remote) and not hasattr(found, "read"):
+    if not isinstance(location, (str, bytes, os.PathLike)):
+        if not isinstance(location, Remote) and not hasattr(location, "read"):
             raise TypeError(f"expected a path, a URL or a file object, not {type(target).__name__}")
-        yield _Elsewhere(found if isinstance(found, Remote) else FileObject(found))
+        yield _Elsewhere(location if isinstance(location, Remote) else FileObject(location))
         return
-    name = os.fsdecode(found)
+    name = os.fsdecode(location)
     # Looked at before it is opened: opening a pipe would wait for its writer.
     if not stat.S_ISREG(os.stat(name).st_mode):
         raise ValueError(f"{name}: not a cudf_fsst file: not a regular file")
