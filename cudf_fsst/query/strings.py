@@ -93,36 +93,36 @@ class StringMethods:
 
     @at_caller
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        column, own = self._column, name in _OWN
+        column, of_library = self._column, name in _OWN
         call = self._method(name)
-        searched, found = asked.of_method(name, call, args, options), None
+        searched, answer = asked.of_method(name, call, args, options), None
         if column._is_text and (searched is None or not searched.exact):
-            found = by_rows.answer(column, name, patterns.of_method(column, name, call, args, options))
-        if found is None:
-            found = codes.answer(column, name, searched)
-        if found is None and column._is_text and not own:
-            found = matching.answer(column, name, call, args, options)
-        if found is None and not (args or options):
-            found = cases.answer(column, name, call)
-        if found is not None:
-            return column._out(found)
+            answer = by_rows.answer(column, name, patterns.of_method(column, name, call, args, options))
+        if answer is None:
+            answer = codes.answer(column, name, searched)
+        if answer is None and column._is_text and not of_library:
+            answer = matching.answer(column, name, call, args, options)
+        if answer is None and not (args or options):
+            answer = cases.answer(column, name, call)
+        if answer is not None:
+            return column._out(answer)
 
         def ask(series: Any) -> Any:
             return call(series, *args, **options)
 
-        if column._is_text and (own or _is_row_by_row(name, args, options)):
+        if column._is_text and (of_library or _is_row_by_row(name, args, options)):
             rows, of_values = by_content.witnesses(column, name, args, options)
             # A function may answer differently each time it is called, so it is called for every row.
             of_values = of_values and not any(map(callable, (*args, *options.values())))
             some = decoded.row_by_row if of_values else decoded.in_pieces
-            return some(column, name, by_content.with_witnesses(column, ask, rows), raw=own)
+            return some(column, name, by_content.with_witnesses(column, ask, rows), raw=of_library)
         return decoded.as_a_whole(column, name, ask)
 
     def _method(self, name: str) -> Callable[..., Any]:
         """A method, as a function of a Series."""
         if name in _OWN and self._column._is_text:
-            own: Callable[..., Any] = getattr(self._column._backend.interop, name)
-            return own
+            library_method: Callable[..., Any] = getattr(self._column._backend.interop, name)
+            return library_method
         return lambda series, *args, **options: getattr(series.str, name)(*args, **options)
 
     # Those with a way on the codes ---------------------------------------------------------------------------------

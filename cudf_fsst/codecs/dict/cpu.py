@@ -51,25 +51,25 @@ def encode(
     most = plan.most_values(rows, chars, named=named)
     if not named and not (most and plan.repeats(*sampled(strings))):
         return None
-    found = distinct(most)
-    if not found.complete:
+    numbering = distinct(most)
+    if not numbering.complete:
         return None
-    sizes = found.sizes
+    sizes = numbering.sizes
     if not plan.accepts(rows, chars, sizes.size, int(sizes.sum()), named=named):
         return None
-    values = found.values()
+    values = numbering.values()
     codes: list[Packed] = []
     for first, last in cut(0, rows, plan.PIECE_CODES):
-        piece = found.codes(first, last)
+        window = numbering.codes(first, last)
         if strings.validity is not None:
-            piece = fixed.fill_nulls(piece, strings.validity, strings.validity_offset + first)
-        codes += fixed.compress(piece, choice=plan.CODES)
+            window = fixed.fill_nulls(window, strings.validity, strings.validity_offset + first)
+        codes += fixed.compress(window, choice=plan.CODES)
     validity: tuple[Packed, ...] = ()
     if strings.validity is not None:
         bits = rebased(strings.validity, strings.validity_offset, rows)
         validity = fixed.compress(bits, what=of_validity(what))
-    own = of_parts(kind, text.compress(values, codec_of(), **options))
-    return dict_part(own, tuple(codes), validity, strings.null_count, chars)
+    compressed_values = of_parts(kind, text.compress(values, codec_of(), **options))
+    return dict_part(compressed_values, tuple(codes), validity, strings.null_count, chars)
 
 
 # --- decoding -------------------------------------------------------------------------------------------------------

@@ -243,13 +243,13 @@ class RoundSamples:
         begins = [numbers[cuts.rows_at : cuts.rows_at + 2 * (cuts.segments + 1)] for _, cuts in self._found]
         if not any(map(plan.repeats, counts[::_COUNTS], counts[1::_COUNTS])) and all(
             row < following
-            for (_, cuts), own in zip(self._found, begins, strict=True)
-            for row, following in pairwise(own[: cuts.segments + 1])
+            for (_, cuts), begins_of_column in zip(self._found, begins, strict=True)
+            for row, following in pairwise(begins_of_column[: cuts.segments + 1])
         ):
             return {}
         scopes: dict[int, list[SampledScope]] = {}
-        for (number, cuts), own in zip(self._found, begins, strict=True):
-            scopes[number], is_sampled = cuts.scopes(own, own[cuts.segments + 1 :], counts)
+        for (number, cuts), begins_of_column in zip(self._found, begins, strict=True):
+            scopes[number], is_sampled = cuts.scopes(begins_of_column, begins_of_column[cuts.segments + 1 :], counts)
             if not is_sampled:
                 return None
             counts = counts[_COUNTS * len(scopes[number]) :]
@@ -280,8 +280,8 @@ def _sample_again(
         sampling.clear(lane)
         lane.upload(work[place], words)
         edges = [(work[place] + 2 * _WORD * n, work[place] + 2 * _WORD * n + _WORD) for n in range(len(scopes))]
-        samples = [(columns[i].strings, own) for (i, _), own in zip(scopes, edges, strict=True)]
+        samples = [(columns[i].strings, ends_at) for (i, _), ends_at in zip(scopes, edges, strict=True)]
         sampling.launch(samples, lane, JobTables(), work[tables_at])
         yield
-        for (i, k), own in zip(scopes, sampling.counts.reshape(-1, _COUNTS).tolist(), strict=True):
-            scopes_of[i][k] = scopes_of[i][k]._replace(sampled=own[0], different=own[1])
+        for (i, k), counts in zip(scopes, sampling.counts.reshape(-1, _COUNTS).tolist(), strict=True):
+            scopes_of[i][k] = scopes_of[i][k]._replace(sampled=counts[0], different=counts[1])

@@ -106,11 +106,11 @@ class FsstMaxEncoder(FsstEncoder):
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
         """See `TileEncoder`; with room for the tables that are improved."""
-        found = super().training_nbytes(scopes, chars_limit)
-        return found._replace(
+        usual = super().training_nbytes(scopes, chars_limit)
+        return usual._replace(
             lookup=kernel_tables.MAX_TABLES_NBYTES,
             view=WORD * len(TableSearchView._fields),
-            room=found.room + launch.SEARCH_NBYTES + found.lookup,
+            room=usual.room + launch.SEARCH_NBYTES + usual.lookup,
         )
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:

@@ -53,10 +53,10 @@ class Lookup(NamedTuple):
 def _hash_of(low: Any, high: Any, length: int) -> Any:
     """The hash of the first `length` bytes of a string."""
     low, high = low & LOW_MASKS[length], high & HIGH_MASKS[length]
-    made = (low & _BYTE) * _M0 + ((low >> np.uint64(8)) & _WORD) * _M1
-    made += ((low >> np.uint64(40) | high << np.uint64(24)) & _WORD) * _M2
-    made += ((high >> np.uint64(8)) & _WORD) * _M3 + (high >> np.uint64(40)) * _M4
-    return (made + np.uint64(length) * _LENGTH) & _WORD
+    mixed = (low & _BYTE) * _M0 + ((low >> np.uint64(8)) & _WORD) * _M1
+    mixed += ((low >> np.uint64(40) | high << np.uint64(24)) & _WORD) * _M2
+    mixed += ((high >> np.uint64(8)) & _WORD) * _M3 + (high >> np.uint64(40)) * _M4
+    return (mixed + np.uint64(length) * _LENGTH) & _WORD
 
 
 @njit()
@@ -68,23 +68,23 @@ def _fill(words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges
             if length + step > np.int64(lengths[code]):
                 continue
             length += step
-            made = _hash_of(words[code, 0], words[code, 1], length)
-            wanted = (made << _HASH) & _WORD
-            at: Any = np.int64(made * np.uint64(buckets.size // 2) >> np.uint64(32))
+            mixed = _hash_of(words[code, 0], words[code, 1], length)
+            hash_bits = (mixed << _HASH) & _WORD
+            at: Any = np.int64(mixed * np.uint64(buckets.size // 2) >> np.uint64(32))
             looking = True
             while looking:
                 for i in range(2):
                     entry = np.uint64(buckets[2 * at + i])
                     other = np.int64(entry & _CODE)
                     if other == 0:
-                        buckets[2 * at + i] = np.uint32(wanted | np.uint64(i) * _SECOND | np.uint64(code))
-                        found = np.int64(longest(words_at + 16 * code, length, pairs, edges, trie_shift))
-                        best[2 * at + i] = np.uint16(found | (np.int64(lengths[found]) - 1) << 12)
+                        buckets[2 * at + i] = np.uint32(hash_bits | np.uint64(i) * _SECOND | np.uint64(code))
+                        best_code = np.int64(longest(words_at + 16 * code, length, pairs, edges, trie_shift))
+                        best[2 * at + i] = np.uint16(best_code | (np.int64(lengths[best_code]) - 1) << 12)
                         looking = False
                         break
                     differ = (words[other, 0] ^ words[code, 0]) & LOW_MASKS[length]
                     differ |= (words[other, 1] ^ words[code, 1]) & HIGH_MASKS[length]
-                    if (entry ^ wanted) < _SAME and differ == _NONE and np.int64(lengths[other]) >= length:
+                    if (entry ^ hash_bits) < _SAME and differ == _NONE and np.int64(lengths[other]) >= length:
                         looking = False
                         break
                 if looking:

@@ -88,10 +88,10 @@ def pay(bits: int, part: int, column: int) -> npt.NDArray[np.int32]:
 
 
 @njit(inline="always")
-def _walk(found: Any, ahead: int, behind: int, without: Any, inverse: Any) -> Any:
+def _walk(tokens: Any, ahead: int, behind: int, without: Any, inverse: Any) -> Any:
     """Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet.
 
-    `found`: see `_count`. `without`: a code that the former may not use, or -1.
+    `tokens`: see `_count`. `without`: a code that the former may not use, or -1.
     """
     low: Any = behind
     high: Any = ahead
@@ -99,9 +99,9 @@ def _walk(found: Any, ahead: int, behind: int, without: Any, inverse: Any) -> An
     for _ in range(STEPS):
         if low == high:
             break
-        own = np.int64(found[low])
-        shorter = sign > 0 and own & _CODE == without
-        after = low + (own >> _SHORTER if shorter else own >> _LENGTH & 15) + 1
+        token = np.int64(tokens[low])
+        shorter = sign > 0 and token & _CODE == without
+        after = low + (token >> _SHORTER if shorter else token >> _LENGTH & 15) + 1
         more += sign
         sign = -sign if after > high else sign
         low, high = min(after, high), max(after, high)
@@ -130,7 +130,7 @@ def _count(
     for chunk in range(starts.size):
         room = max(room, ends[chunk] - starts[chunk])
     # Of each place the longest symbol, its length - 1, that of the next shorter one.
-    found = np.empty(room + 4, np.uint32)
+    tokens = np.empty(room + 4, np.uint32)
     neighbours = 0
     for chunk in chunks:
         begin = sample + starts[chunk]
@@ -139,29 +139,29 @@ def _count(
             at = begin + first, begin + first + 1, begin + first + 2, begin + first + 3
             for i, code in enumerate(find_longest_of_four(at, begin + size, trie)):
                 length, shorter = np.int64(lengths[code]) - 1, np.int64(lengths[parents[code]]) - 1
-                found[first + i] = np.uint32(code | length << _LENGTH | shorter << _SHORTER)
+                tokens[first + i] = np.uint32(code | length << _LENGTH | shorter << _SHORTER)
         count = 0
         place = np.int64(0)
         while place < size:
-            place += (np.int64(found[place]) >> _LENGTH & 15) + 1
+            place += (np.int64(tokens[place]) >> _LENGTH & 15) + 1
             count += 1
         inverse = np.int64(16 * count // size) if size else 0
         place = np.int64(0)
         while place < size:
-            own = np.int64(found[place])
-            code, length = own & _CODE, (own >> _LENGTH & 15) + 1
+            token = np.int64(tokens[place])
+            code, length = token & _CODE, (token >> _LENGTH & 15) + 1
             after = place + length
             if length > 1:
-                gains[code] += _walk(found, after, place + (own >> _SHORTER) + 1, code, inverse)
+                gains[code] += _walk(tokens, after, place + (token >> _SHORTER) + 1, code, inverse)
             if grows and after < size:
-                following = np.int64(found[after])
+                following = np.int64(tokens[after])
                 more = (following >> _LENGTH & 15) + 1
                 if length + more <= MAX_SYMBOL_LENGTH:
                     met[neighbours] = np.uint32(code << 13 | following & _CODE)
                     neighbours += 1
                 if more > 1 and length < MAX_SYMBOL_LENGTH:
                     # The token with one byte more, and what follows it, against both tokens.
-                    saved = 16 - _walk(found, after + more, after + 1, -1, inverse)
+                    saved = 16 - _walk(tokens, after + more, after + 1, -1, inverse)
                     extended[code << 8 | np.int64(load8(begin + after))] += saved
             place = after
     return neighbours
@@ -208,9 +208,9 @@ def _add(
     x ^= x >> np.uint64(32)
     slot = np.int64((x * _LOW) >> np.uint64(32)) & (slots.size - 1)
     while slots[slot] >= 0:
-        found = slots[slot]
-        if words[found, 0] == low and words[found, 1] == high and np.int64(lengths[found]) == length:
-            gains[found] += gain
+        same = slots[slot]
+        if words[same, 0] == low and words[same, 1] == high and np.int64(lengths[same]) == length:
+            gains[same] += gain
             return count
         slot = (slot + 1) & (slots.size - 1)
     slots[slot] = count
@@ -236,12 +236,12 @@ def _candidates(
     to_gains: Any,
 ) -> int:
     """All strings that could be symbols of the next table, each once, with the sum of what it gains."""
-    made = 0
+    total = 0
     for code in range(BYTES, count):
         low, high, length = words[code, 0], words[code, 1], np.int64(lengths[code])
-        made = _add(low, high, length, gains[code], made, slots, to_words, to_lengths, to_gains)
+        total = _add(low, high, length, gains[code], total, slots, to_words, to_lengths, to_gains)
     if not grows:
-        return made
+        return total
     for slot in range(pairs.shape[0]):
         if pairs[slot, 1] >= 2:
             key = np.int64(pairs[slot, 0]) - 1
@@ -249,7 +249,7 @@ def _candidates(
             low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), words[b, 0], words[b, 1])
             length = np.int64(lengths[a]) + np.int64(lengths[b])
             gain = np.int64(pairs[slot, 1]) * 16
-            made = _add(low, high, length, gain, made, slots, to_words, to_lengths, to_gains)
+            total = _add(low, high, length, gain, total, slots, to_words, to_lengths, to_gains)
     for extension in range(count << 8):
         if extended[extension] == 0:
             continue
@@ -258,8 +258,8 @@ def _candidates(
         if more > 0:
             a = np.int64(extension >> 8)
             low, high = _join(words[a, 0], words[a, 1], np.int64(lengths[a]), np.uint64(extension & 255), _ZERO)
-            made = _add(low, high, np.int64(lengths[a]) + 1, more, made, slots, to_words, to_lengths, to_gains)
-    return made
+            total = _add(low, high, np.int64(lengths[a]) + 1, more, total, slots, to_words, to_lengths, to_gains)
+    return total
 
 
 def _ranks(
@@ -289,7 +289,7 @@ def _single_bytes() -> _Growing:
 
 
 def _next(
-    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, own: TrainingRound, costs: Any, rooms: Any
+    table: _Growing, sample: npt.NDArray[np.uint8], starts: Any, ends: Any, rules: TrainingRound, costs: Any, rooms: Any
 ) -> _Growing:
     """The table that a round makes of one. `rooms`: of each thread zeros for `_count`, which they are again then."""
     trie = build(table.words, table.lengths, table.codes, sizes=False)
@@ -300,27 +300,27 @@ def _next(
     def count(share: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         chunks = shares[share]
         gains = np.zeros(table.codes, np.int64)
-        met = np.empty(int((ends - starts)[chunks].sum()) if own.grows else 0, np.uint32)
-        made = _count(address(sample), starts, ends, chunks, own.grows, *symbols, gains, rooms[share], met)
+        met = np.empty(int((ends - starts)[chunks].sum()) if rules.grows else 0, np.uint32)
+        made = _count(address(sample), starts, ends, chunks, rules.grows, *symbols, gains, rooms[share], met)
         return gains, met[:made]
 
-    shares = np.array_split(np.arange(own.first, starts.size, own.step), len(rooms))
+    shares = np.array_split(np.arange(rules.first, starts.size, rules.step), len(rooms))
     counted = map_items(count, range(len(rooms)))
-    extended = rooms[0][: table.codes << 8 if own.grows else 0]
+    extended = rooms[0][: table.codes << 8 if rules.grows else 0]
     for other in rooms[1:]:
         extended += other[: extended.size]
         other[: extended.size] = 0
     gains = sum(some for some, _ in counted)
     met = np.concatenate([some for _, some in counted])
-    pairs = np.zeros((1 << max(8, (3 * met.size // 2).bit_length()) if own.grows else 1, 2), np.uint32)
+    pairs = np.zeros((1 << max(8, (3 * met.size // 2).bit_length()) if rules.grows else 1, 2), np.uint32)
     most = table.codes + _count_pairs(met, pairs) + int(np.count_nonzero(extended))
     slots = np.full(1 << max(8, (2 * most).bit_length()), -1, np.int32)
     words, lengths, sums = np.empty((most, 2), np.uint64), np.empty(most, np.uint8), np.empty(most, np.int64)
     counts = gains, extended, pairs
-    made = _candidates(table.codes, own.grows, table.words, table.lengths, *counts, slots, words, lengths, sums)
+    made = _candidates(table.codes, rules.grows, table.words, table.lengths, *counts, slots, words, lengths, sums)
     kept = np.flatnonzero(sums[:made] > costs[lengths[:made]])
     words, lengths, sums = words[kept], lengths[kept], sums[kept]
-    most = own.keep - BYTES
+    most = rules.keep - BYTES
     if kept.size > most:
         ranks = _ranks(words, lengths, sums)
         best = ranks > np.partition(ranks, kept.size - most - 1)[kept.size - most - 1]
@@ -356,10 +356,10 @@ def train_table(
     sample = padded_copy(sample, 20)
     table = _single_bytes()
     threads = max(1, min(num_threads(), MOST_THREADS, sample.size // THREAD_NBYTES))
-    rooms = [np.zeros(max(own.keep for own in rounds(bits)) << 8, np.int32) for _ in range(threads)]
-    for own in rounds(bits):
-        part = int((ends - starts)[own.first :: own.step].sum())
-        table = _next(table, sample, starts, ends, own, pay(bits, part, column), rooms)
+    rooms = [np.zeros(max(rules.keep for rules in rounds(bits)) << 8, np.int32) for _ in range(threads)]
+    for rules in rounds(bits):
+        part = int((ends - starts)[rules.first :: rules.step].sum())
+        table = _next(table, sample, starts, ends, rules, pay(bits, part, column), rooms)
     return to_table(table, bits)
 
 

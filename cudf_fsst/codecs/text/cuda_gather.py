@@ -91,12 +91,12 @@ def take(
     if not any(whole):
         return cuda_take.take(columns, rows, lane=lane)
     address, _keep = numbers_there(rows, lane)
-    few = [segments for segments, own in zip(columns, whole, strict=True) if not own]
+    few = [segments for segments, is_whole in zip(columns, whole, strict=True) if not is_whole]
     rest = iter(cuda_take.take(few, rows, lane=lane) if few else ())
     numbers = Numbers(address, 8, count, 0, order)
     return [
-        gather(segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes) if own else next(rest)
-        for segments, own in zip(columns, whole, strict=True)
+        gather(segments, numbers, lane=lane, scratch_nbytes=scratch_nbytes) if is_whole else next(rest)
+        for segments, is_whole in zip(columns, whole, strict=True)
     ]
 
 
@@ -140,22 +140,22 @@ def _limit(reading: Reading, count: int, scratch_nbytes: int) -> int:
 
 def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
     """Ranges of rows that have at most `limit` bytes decoded: whole segments, or rows of one. None: one has more."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     start = first = chars = 0
-    for rows, own in zip(reading.view["rows"].tolist(), reading.view["chars"].tolist(), strict=True):
-        fits = (limit - own - _SPARE) // 5 // ROW_BLOCK * ROW_BLOCK  # rows of 4 bytes for an offset, and a bit
-        if fits <= 0 or own > _PIECE_CHARS:
+    for rows, nbytes in zip(reading.view["rows"].tolist(), reading.view["chars"].tolist(), strict=True):
+        fits = (limit - nbytes - _SPARE) // 5 // ROW_BLOCK * ROW_BLOCK  # rows of 4 bytes for an offset, and a bit
+        if fits <= 0 or nbytes > _PIECE_CHARS:
             return None
-        together = chars + own
+        together = chars + nbytes
         if start > first and (together + 5 * (start + rows - first) > limit - _SPARE or together > _PIECE_CHARS):
-            found.append((first, start))
-            first, together = start, own
+            ranges.append((first, start))
+            first, together = start, nbytes
         if rows > fits:
             cut = range(start + fits, start + rows, fits)
-            found += zip([first, *cut], [*cut, start + rows], strict=True)
+            ranges += zip([first, *cut], [*cut, start + rows], strict=True)
             first, together = start + rows, 0
         start, chars = start + rows, together
-    return [*found, (first, start)] if start > first else found
+    return [*ranges, (first, start)] if start > first else ranges
 
 
 def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, scratch_nbytes: int = 0) -> DeviceStrings:
@@ -269,11 +269,11 @@ def _places(numbers: Numbers, pieces: Sequence[tuple[int, int]], lane: Lane) -> 
     edges = np.array([start for start, _ in pieces] + [pieces[-1][1]], _u64)
     there = lane.allocate(2 * edges.nbytes)
     lane.upload(there.ptr, edges)
-    found = there.ptr + edges.nbytes
+    places_at = there.ptr + edges.nbytes
     of = _u64(numbers.address), _u64(numbers.rows), _u32(numbers.order < 0)
-    arguments = *of, _u64(there.ptr), _u32(edges.size), _u64(found)
+    arguments = *of, _u64(there.ptr), _u32(edges.size), _u64(places_at)
     _launch("gather_edges", blocks(edges.size, launch.GATHER_ROWS), arguments, lane)
-    places = lane.read(found, edges.size, np.int64).tolist()
+    places = lane.read(places_at, edges.size, np.int64).tolist()
     return [(min(a, b), max(a, b)) for a, b in pairwise(places)]
 
 

@@ -45,8 +45,8 @@ def take(columns: Sequence[Sequence[Segment]], rows: Any, *, lane: Lane) -> list
     for taker in dict.fromkeys(reading.taker for reading in readings):
         places = [i for i, reading in enumerate(readings) if reading.taker is taker]
         call = Take([readings[i] for i in places], rows, lane)
-        found = (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
-        results |= zip(places, found, strict=True)
+        taken = (call.few() if rows.size <= launch.TAKE_ROWS else None) or call.many()
+        results |= zip(places, taken, strict=True)
     return [results[i] for i in range(len(readings))]
 
 
@@ -90,19 +90,19 @@ class Take:
         self.rows = address + rows_at if on_host else int(rows.data.ptr)
         tables_at, view_at, self.columns = address, address + tables_nbytes, []
         for i, (words, tables) in enumerate(parts):
-            own = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
-            own["segments"], own["segment_count"], own["tables"] = view_at, len(words), tables_at
-            own["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
-            self.columns.append(own)
+            fields = dict.fromkeys(launch.TAKE_COLUMN.names or (), 0)
+            fields["segments"], fields["segment_count"], fields["tables"] = view_at, len(words), tables_at
+            fields["totals"] = address + self._totals_at + i * launch.TAKE_TOTALS.itemsize
+            self.columns.append(fields)
             tables_at += tables.nbytes
             view_at += words.nbytes
 
     def _upload(self) -> None:
         words, at = np.concatenate([words for words, _ in self._parts]), 0
-        for (own_words, _), own in zip(self._parts, self.columns, strict=True):
-            words[at : at + len(own_words), FIELDS["table"]] += _u64(own["tables"])
+        for (own_words, _), fields in zip(self._parts, self.columns, strict=True):
+            words[at : at + len(own_words), FIELDS["table"]] += _u64(fields["tables"])
             at += len(own_words)
-        columns = [field for own in self.columns for field in own.values()]
+        columns = [field for fields in self.columns for field in fields.values()]
         totals = [0] * (len(self._parts) * len(launch.TAKE_TOTALS.names or ()))
         rows = [self._rows.view(_u64)] if isinstance(self._rows, np.ndarray) else []
         tables = (tables.view(_u64) for _, tables in self._parts)
@@ -112,7 +112,7 @@ class Take:
     def _upload_columns(self) -> None:
         # Nobody reads what is there any more.
         at = int(self.buffer.ptr) + self._columns_at
-        self.lane.upload(at, np.array([[*own.values()] for own in self.columns], _u64))
+        self.lane.upload(at, np.array([[*fields.values()] for fields in self.columns], _u64))
 
     def _launch(self, name: str, grid: tuple[int, ...], *more: Any) -> None:
         arguments = _u64(self.buffer.ptr + self._columns_at), _u64(self.rows), _u64(self.count), *more
@@ -122,12 +122,12 @@ class Take:
         """What the kernels counted for each column; waits for them."""
         names = launch.TAKE_TOTALS.names or ()
         words = self.lane.read(self.buffer.ptr + self._totals_at, len(names) * len(self.readings), _u64)
-        return [dict(zip(names, own, strict=True)) for own in words.reshape(-1, len(names)).tolist()]
+        return [dict(zip(names, numbers, strict=True)) for numbers in words.reshape(-1, len(names)).tolist()]
 
     def _masks(self) -> list[Any]:
         masks = [new_mask(self.lane, self.count) if reading.column.masked else None for reading in self.readings]
-        for own, mask in zip(self.columns, masks, strict=True):
-            own["validity_to"] = 0 if mask is None else mask.ptr
+        for fields, mask in zip(self.columns, masks, strict=True):
+            fields["validity_to"] = 0 if mask is None else mask.ptr
         return masks
 
     def few(self) -> list[DeviceStrings] | None:
@@ -136,12 +136,12 @@ class Take:
         masks = self._masks()
         room = lane.allocate(FEW_CHARS * several)
         offsets = [lane.allocate(4 * (self.count + 1)) for _ in self.readings]
-        for i, own in enumerate(self.columns):
-            own["offsets_to"], own["chars_to"] = offsets[i].ptr, room.ptr + FEW_CHARS * i
+        for i, fields in enumerate(self.columns):
+            fields.update(offsets_to=offsets[i].ptr, chars_to=room.ptr + FEW_CHARS * i)
         self._upload()
         self._launch("take_few", (1, several), _u64(FEW_CHARS))
         totals = self._totals()
-        if max(own["chars"] for own in totals) > FEW_CHARS:
+        if max(total["chars"] for total in totals) > FEW_CHARS:
             return None
         results = []
         for i, total in enumerate(totals):
@@ -158,20 +158,20 @@ class Take:
         mask_at = totals_nbytes + offsets_nbytes
         each = mask_at + mask_nbytes + FEW_CHARS
         room = lane.allocate(each * several)
-        for i, (own, reading) in enumerate(zip(self.columns, self.readings, strict=True)):
+        for i, (fields, reading) in enumerate(zip(self.columns, self.readings, strict=True)):
             at = room.ptr + each * i
-            own["totals"], own["offsets_to"], own["chars_to"] = at, at + totals_nbytes, at + mask_at + mask_nbytes
-            own["validity_to"] = at + mask_at if reading.column.masked else 0
+            fields.update(totals=at, offsets_to=at + totals_nbytes, chars_to=at + mask_at + mask_nbytes)
+            fields["validity_to"] = at + mask_at if reading.column.masked else 0
         self._upload()
         self._launch("take_few", (1, several), _u64(FEW_CHARS))
         results = []
-        for found in lane.read(room.ptr, room.size, np.uint8).reshape(several, each):
-            chars, nulls = found[:16].view(np.int64).tolist()
+        for answer in lane.read(room.ptr, room.size, np.uint8).reshape(several, each):
+            chars, nulls = answer[:16].view(np.int64).tolist()
             if chars > FEW_CHARS:
                 return None
-            mask = found[mask_at : mask_at + mask_nbytes] if nulls else None
-            offsets = found[totals_nbytes : totals_nbytes + 4 * (count + 1)].view(np.int32)
-            results.append(HostStrings(count, found[mask_at + mask_nbytes :][:chars], offsets, mask, 0, nulls))
+            mask = answer[mask_at : mask_at + mask_nbytes] if nulls else None
+            offsets = answer[totals_nbytes : totals_nbytes + 4 * (count + 1)].view(np.int32)
+            results.append(HostStrings(count, answer[mask_at + mask_nbytes :][:chars], offsets, mask, 0, nulls))
         return results
 
     def many(self) -> list[DeviceStrings]:
@@ -180,25 +180,25 @@ class Take:
         groups = -(-count // launch.TAKE_ROWS)
         plain = sum(reading.column.chars + 4 * reading.column.rows for reading in self.readings)
         scratch = scratch_limit(plain)
-        kept = 2 * 8 * count * several <= scratch and all(
+        keeps_places = 2 * 8 * count * several <= scratch and all(
             reading.column.chars < 1 << launch.PLACE_BITS for reading in self.readings
         )
-        work = lane.allocate(8 * several * (groups + count * kept))
-        for i, own in enumerate(self.columns):
-            own["groups"] = work.ptr + 8 * groups * i
-            own["places"] = work.ptr + 8 * (groups * several + count * i) if kept else 0
+        work = lane.allocate(8 * several * (groups + count * keeps_places))
+        for i, fields in enumerate(self.columns):
+            fields["groups"] = work.ptr + 8 * groups * i
+            fields["places"] = work.ptr + 8 * (groups * several + count * i) if keeps_places else 0
         masks = self._masks()
         self._upload()
         self._launch("take_measure", (groups, several))
         totals = self._totals()
 
         results: list[DeviceStrings] = []
-        for own, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
+        for fields, reading, mask, total in zip(self.columns, self.readings, masks, totals, strict=True):
             column = reading.column._replace(rows=count, chars=total["chars"])
             chars, offsets = lane.allocate(column.chars), lane.allocate(column.itemsize * (count + 1))
-            own["offsets_to"], own["chars_to"], own["wide_offsets"] = offsets.ptr, chars.ptr, column.itemsize == 8
+            fields.update(offsets_to=offsets.ptr, chars_to=chars.ptr, wide_offsets=column.itemsize == 8)
             results.append(self._result(offsets, chars, mask, column.itemsize, total["nulls"]))
-        shares = _shares(max(own["most_tiles"] for own in totals), groups * several)
+        shares = _shares(max(total["most_tiles"] for total in totals), groups * several)
         self._upload_columns()
         self._launch("take_many", (groups, several, shares))
         return results
@@ -219,5 +219,5 @@ def _shares(tiles: int, blocks_there: int) -> int:
     """Thread blocks for each group of rows, of which one has so many tiles: groups of giant rows need many."""
     threads = launch.TAKE_THREADS
     shares = -(-tiles // (16 * threads))
-    wanted = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
-    return max(1, min(max(shares, wanted), -(-tiles // threads), 65535))
+    enough = -(-4 * device_attributes()["multiprocessors"] // blocks_there)
+    return max(1, min(max(shares, enough), -(-tiles // threads), 65535))
