@@ -12,7 +12,7 @@ from cudf_fsst.buffers import CharactersUnderNulls, DeviceStrings, HostStrings
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.onpair import plan as onpair_plan
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
-from cudf_fsst.codecs.text import cpu, plan
+from cudf_fsst.codecs.text import choose, cpu, plan
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from emulation.conftest import emulator
 from emulation.device import ORDERS, FakeDevice, emulated, failing_every_allocation
@@ -111,12 +111,41 @@ def test_the_smallest_of_each_scope(gpu: Gpu, small_samples: None, rng: np.rando
     same_segments(some, [segment for segment in expected if segment.table in tables[1:3]])
 
 
+@pytest.mark.parametrize(("codecs", "waits"), [((ONPAIR,), 1), ((FSST, ONPAIR), 2)], ids=["onpair", "all"])
+def test_tables_are_compared_there(
+    codecs: tuple[Any, ...],
+    waits: int,
+    gpu: Gpu,
+    small_samples: None,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The host neither encodes samples nor makes again what an encoder reads, and waits once for all scopes.
+
+    Once more for tables of which it makes what an encoder reads.
+    """
+    strings = column([*long_words(rng, 4 * SEGMENT)])
+    expected = cpu.compress(strings, *codecs, level="max")
+    assert {segment.codec for segment in expected} == {"onpair"}
+    tables = [segment.table for segment in expected][::2]
+    [found] = compressed(gpu, [(strings, {"level": "max", "tables": tables})], ONPAIR)
+    same_segments(found, expected)
+    with_tables, gpu.device.waits = gpu.device.waits, 0
+    monkeypatch.setattr(type(ONPAIR.device().encoders("max")[0]), "lookup", None)
+    monkeypatch.setattr(choose, "scope_nbytes", None)
+    [found] = compressed(gpu, [(strings, {"level": "max"})], *codecs)
+    same_segments(found, expected)
+    assert gpu.device.waits == with_tables + waits
+    assert gpu.device.launches.count("text_sample") == 1
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_order_of_streams(order: str, gpu: Gpu, rng: np.random.Generator) -> None:
     gpu.device.order = order
     strings = column([*text(rng, 3 * SEGMENT)])
-    [found] = compressed(gpu, [(strings, {})], ONPAIR)
-    same_segments(found, cpu.compress(strings, ONPAIR))
+    for level in "default", "max":
+        [found] = compressed(gpu, [(strings, {"level": level})], FSST, ONPAIR)
+        same_segments(found, cpu.compress(strings, FSST, ONPAIR, level=level))
 
 
 def test_what_is_refused(gpu: Gpu) -> None:
@@ -132,6 +161,6 @@ def test_what_is_refused(gpu: Gpu) -> None:
 
 def test_memory_is_given_back(gpu: Gpu, rng: np.random.Generator) -> None:
     """Whichever allocation fails."""
-    tasks: list[tuple[HostStrings, dict[str, Any]]] = [(column([*text(rng, 3000)]), {})]
+    tasks: list[tuple[HostStrings, dict[str, Any]]] = [(column([*text(rng, 3000)]), {"level": "max"})]
     compressed(gpu, tasks, ONPAIR)
     failing_every_allocation(gpu.device, lambda: compressed(gpu, tasks, ONPAIR))

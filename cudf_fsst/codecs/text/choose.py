@@ -62,10 +62,15 @@ def train(codecs: Sequence[TextCodec], chars: npt.NDArray[np.uint8], start: int,
 
 def smallest(tables: Sequence[Table], sample: npt.NDArray[np.uint8], nbytes: int, level: str) -> Table:
     """The table with which a scope of `nbytes` is expected to be smallest, of equal ones the first."""
-    best: dict[str, tuple[int, Table]] = {}  # by codec
-    for table in tables:
-        encode = of_text(table.codec).host().encoder(table, level, COMPARED_TILE)
-        size = scope_nbytes(encode, table, sample, nbytes)
-        if table.codec not in best or size < best[table.codec][0]:
-            best[table.codec] = size, table
-    return best[choose.smallest([*best], [size for size, _ in best.values()], "scope", nbytes)][1]
+    encoders = [of_text(table.codec).host().encoder(table, level, COMPARED_TILE) for table in tables]
+    sizes = [scope_nbytes(encode, table, sample, nbytes) for encode, table in zip(encoders, tables, strict=True)]
+    return tables[smallest_of(tables, sizes, nbytes)]
+
+
+def smallest_of(tables: Sequence[Table], sizes: Sequence[int], nbytes: int) -> int:
+    """The number of the table that is smallest for a scope of `nbytes`, of equal ones the first; the log says so."""
+    best: dict[str, int] = {}  # by codec
+    for number, (table, size) in enumerate(zip(tables, sizes, strict=True)):
+        if table.codec not in best or size < sizes[best[table.codec]]:
+            best[table.codec] = number
+    return best[choose.smallest([*best], [sizes[number] for number in best.values()], "scope", nbytes)]

@@ -15,16 +15,14 @@ from ...device.kernels import Kernel
 from ...device.memory import Lane
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ...workers import map_items
 from ..contract import TextCodec
 from ..table import Table
-from . import cuda_compress, cuda_on_host, cuda_sample
+from . import cuda_choice, cuda_compress, cuda_on_host
 from .choose import codec_of
-from .choose import smallest as smallest_of
+from .cuda_choice import ChosenTable
 from .cuda_compress import BesideRound, TextRound
 from .cuda_kernels import get_kernel
 from .cuda_task import TextTask, TileEncoder, check_level
-from .plan import choice_positions
 from .segment import Segment
 
 
@@ -58,11 +56,11 @@ def steps(
     ]
     if compared:
         level = tasks[compared[0]].level
-        chosen, spans = yield from _chosen(every[level], [ready[i] for i in compared], lane)
+        chosen = yield from cuda_choice.tables(every[level], [ready[i] for i in compared], lane=lane)
         if len(codecs) > 1:
-            return (yield from _by_codecs(codecs, ready, chosen, spans, lane, outbox))
-        for i, tables in zip(compared, chosen, strict=True):
-            ready[i] = ready[i]._replace(tables=tables)
+            return (yield from _by_codecs(codecs, ready, chosen, lane, outbox))
+        for i, choices in zip(compared, chosen, strict=True):
+            ready[i] = _with_tables(ready[i], choices)
     return (yield from cuda_compress.compress(ready, lane=lane, outbox=outbox))
 
 
@@ -93,35 +91,16 @@ def _encoders(codecs: tuple[TextCodec, ...], level: str) -> list[TileEncoder]:
     return list(chain(*every)) if all(every) else []
 
 
-def _chosen(
-    encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False
-) -> Steps:
-    """The tables of all scopes of columns, some for each, of each scope the smallest one; and the scopes' spans.
-
-    The host compares them, on samples that it fetches.
-    """
-    trained = []
-    for encoder in encoders:
-        own = [task._replace(encoder=encoder, table=None, tables=()) for task in tasks]
-        tables, spans = yield from cuda_compress.tables(own, lane=lane, one_scope=one_scope)
-        trained.append(tables)
-    if len(trained) == 1:
-        return trained[0], spans
-    compared = []
-    for i, (task, scopes) in enumerate(zip(tasks, spans, strict=True)):
-        for k, span in enumerate(scopes):
-            sample = cuda_sample.fetch(span, choice_positions(0, span.nbytes), lane)
-            compared.append(([own[i][k] for own in trained], sample, span.nbytes, task.level))
-    yield
-    chosen = iter(map_items(lambda one: smallest_of(*one), compared))
-    return [tuple(next(chosen) for _ in scopes) for scopes in spans], spans
+def _with_tables(task: TextTask, choices: Sequence[ChosenTable | None]) -> TextTask:
+    """A task with the tables that were chosen; None where nobody wants the scope."""
+    tables = tuple(None if one is None else one.table for one in choices)
+    return task._replace(tables=tables, lookups=tuple(None if one is None else one.lookup for one in choices))
 
 
 def _by_codecs(
     codecs: Sequence[TextCodec],
     tasks: Sequence[TextTask],
-    chosen: Sequence[Sequence[Table]],
-    spans: Sequence[Sequence[cuda_sample.ScopeSpan]],
+    chosen: Sequence[Sequence[ChosenTable]],
     lane: Lane,
     outbox: Outbox | None,
 ) -> Steps:
@@ -130,20 +109,20 @@ def _by_codecs(
     for codec in codecs:
         numbers, own_tasks = [], []
         for i, task in enumerate(tasks):
-            own = {k for k, table in enumerate(chosen[i]) if table.codec == codec.NAME}
+            own = {k for k, choice in enumerate(chosen[i]) if choice.table.codec == codec.NAME}
             own = own if task.only is None else own & task.only
             if own:
-                given = tuple(table if k in own else None for k, table in enumerate(chosen[i]))
-                only = frozenset(own) if len(own) < len(given) else None
+                only = frozenset(own) if len(own) < len(chosen[i]) else None
                 numbers.append((i, sorted(own)))
-                own_tasks.append(task._replace(only=only, tables=given))
+                choices = [choice if k in own else None for k, choice in enumerate(chosen[i])]
+                own_tasks.append(_with_tables(task, choices)._replace(only=only))
         if not own_tasks:
             continue
         found = yield from steps((codec,), own_tasks, lane=lane, outbox=outbox)
         for (i, wanted), segments in zip(numbers, found, strict=True):
             rest = iter(segments)
             for k in wanted:
-                made[i][k] = [next(rest) for _ in range(spans[i][k].segments)]
+                made[i][k] = [next(rest) for _ in range(chosen[i][k].segments)]
     return [[segment for k in sorted(own) for segment in own[k]] for own in made]
 
 
@@ -159,7 +138,8 @@ def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "def
         table = of.host().train(np.empty(0, np.uint8), 0, 0, level)
         return table
     with Lane(stream) as lane:
-        ((((table,),), _),) = waits.run(lane, _chosen(encoders, [TextTask(strings, level=level)], lane, one_scope=True))
+        steps = cuda_choice.tables(encoders, [TextTask(strings, level=level)], lane=lane, one_scope=True)
+        ((((table, *_),),),) = waits.run(lane, steps)
         return table
 
 

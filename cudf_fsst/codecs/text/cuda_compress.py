@@ -29,7 +29,7 @@ encoded before the host knows the rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,8 +53,6 @@ from .cuda_room import (
     rounds,
     with_pool,
 )
-from .cuda_sample import ScopeSpan
-from .cuda_sample import spans as spans_of
 from .cuda_tables import Exported, download_found, find_cuts, launch_first_stage, place_tables
 from .cuda_task import TextTask
 
@@ -253,28 +251,3 @@ def _compress_round(columns: Sequence[RoomColumn], lane: Lane, results: Results,
     with TextRound(columns, lane) as one:
         yield
         return (yield from one.finish(results, outbox))
-
-
-def tables(tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:
-    """Stage 1 alone: the tables of all scopes of columns, a list for each, and their spans; see `compress`.
-
-    With `one_scope` a column is one scope, however large it is.
-    """
-    made: list[list[Any]] = [[] for _ in tasks]
-    spans: list[list[ScopeSpan]] = [[] for _ in tasks]
-    columns = yield from plan_columns(tasks, lane, one_scope=one_scope)
-    for together in rounds(columns):
-        with Workspace() as work, SideLanes(lane, 1) as side:
-            room = make_room(together, lane, side, work, encode=False)
-            exported = launch_first_stage(room)
-            found = download_found(room)
-            lane.follow(side[0])
-            yield
-            numbers = found.tolist()
-            cuts = find_cuts(room, numbers)
-            assert exported is not None
-            trained = room.encoder.tables(exported, room.scopes)
-            for column, first, places, own in zip(together, room.first_scope, room.found, cuts, strict=True):
-                made[column.number] = trained[first : first + column.scopes]
-                spans[column.number] = spans_of(numbers[places.first_char], own)
-    return made, spans

@@ -35,8 +35,8 @@ PARTS = 2
 # characters for a byte of room: codes of text take a third to a half of it.
 _AT_ONCE_ROUND, _OTHERS = 64 << 20, 1 << 20
 _CHARS_PER_BYTE = 2
-# Bytes of workspace in which scopes take turns to be trained: of short columns, and of any not to be encoded.
-_TRAINING_AT_ONCE, _TRAINING_ALONE = 16 << 20, 48 << 20
+# Bytes of workspace in which scopes of short columns take turns to be trained.
+_TRAINING_AT_ONCE = 16 << 20
 # Bytes of workspace that short columns share; that longer ones share for tables and row lengths, beside their slots.
 _SHORT_ROUND = 40 << 20
 _LONG_ROUND, _LONG_ROUND_SHARE = 4 << 20, 128
@@ -230,11 +230,16 @@ class Results:
         self.buffers.clear()
 
 
+def tile_size_of(task: TextTask, encoder: TileEncoder) -> int:
+    """Bytes of a tile that a column is to have, which may be none of those that there are."""
+    return encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
+
+
 def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> RoomColumn:
     """Plan a column that has at most so many characters."""
     encoder = task.encoder
     assert encoder is not None
-    tile_size = encoder.tile_size if task.tile_size == "auto" else int(task.tile_size)
+    tile_size = tile_size_of(task, encoder)
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size, block = plan.segment_size(chars_limit), tile_size * TILE_BLOCK
@@ -288,8 +293,15 @@ def _pool(shape: tuple[Any, ...], _device: int) -> int:
     return room // ALIGNMENT * ALIGNMENT
 
 
-def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
-    """Columns that share a workspace within the memory rule, and an encoder; short ones, then longer ones."""
+def rounds(
+    columns: Sequence[RoomColumn],
+    nbytes_of: Callable[[RoomColumn], int] = lambda column: column.nbytes,
+    short_round: int = _SHORT_ROUND,
+) -> Iterator[list[RoomColumn]]:
+    """Columns that share a workspace within the memory rule, and an encoder; short ones, then longer ones.
+
+    `nbytes_of`: what a column takes of a round's workspace; `short_round`: what short ones share.
+    """
     if len(columns) == 1:
         yield list(columns)
         return
@@ -300,11 +312,11 @@ def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
             if (column.segments == 1) != short or column.encoder is not encoder:
                 continue
             chars += column.chars_limit
-            nbytes += column.nbytes
-            limit = _SHORT_ROUND if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
+            nbytes += nbytes_of(column)
+            limit = short_round if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
             if together and nbytes > limit:
                 yield together
-                together, nbytes, chars = [], column.nbytes, column.chars_limit
+                together, nbytes, chars = [], nbytes_of(column), column.chars_limit
             together.append(column)
         if together:
             yield together
@@ -348,8 +360,6 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
     at_once = columns[0].at_once and encode
     of_columns = [encoder.training_nbytes(scopes, one.chars_limit) for one in columns if one.scopes]
     each = of_columns[0] if of_columns else TrainingNbytes()
-    if encoder.host_lookup and not encode:
-        each = each._replace(lookup=0)
     reserve = work.reserve
     found_at = reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
@@ -363,8 +373,8 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
     training_at = [reserve(scopes * nbytes) for nbytes in each[:-1]] if scopes else []
     in_turns = max((one.in_turns for one in of_columns), default=0)
     turns_at = turns_nbytes = 0
-    if in_turns and (at_once or not encode):
-        turns_nbytes = min(scopes * in_turns, max(in_turns, _TRAINING_AT_ONCE if at_once else _TRAINING_ALONE))
+    if in_turns and at_once:
+        turns_nbytes = min(scopes * in_turns, max(in_turns, _TRAINING_AT_ONCE))
         turns_at = reserve(turns_nbytes)
     sizes = [column.slot_nbytes for column in columns] if encode else []
     slots: list[tuple[int, ...]] = []

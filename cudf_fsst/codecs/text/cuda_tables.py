@@ -54,15 +54,20 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
         )
         row_blocks += column.row_blocks
         if column.scopes:
-            each, form = column.per_table, column.encoder.tables_form(column.tile_size)
-            scopes += [ScopeView(at, column.segments, each * i, each, form) for i in range(column.scopes)]
+            scopes += scope_views(column, at, column.encoder.tables_form(column.tile_size))
     room.lane.send(room.views_at, words(chain(columns, scopes, waves)))
     return row_blocks
 
 
+def scope_views(column: RoomColumn, found: int, form: int) -> list[ScopeView]:
+    """The scopes of a column, whose numbers are found at an address; `form`: see `TileEncoder.tables_form`."""
+    each = column.per_table
+    return [ScopeView(found, column.segments, each * i, each, form) for i in range(column.scopes)]
+
+
 @MEASURE
-def launch_first_stage(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
-    """Start to cut all columns, to train their tables (stage 1), and to measure their rows; what training exports.
+def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool = True) -> Exported:
+    """Start to cut all columns, to train their tables (stage 1), and to measure their `rows`; what training exports.
 
     `waves`: those that are known already, which are uploaded along with the columns.
     """
@@ -84,6 +89,8 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = ()) -> Exported:
     )
     _let_go(room)
     exported = _train(room) if room.scopes else None
+    if not rows:
+        return exported
     lane.launch(
         get_kernel("row_lengths", "row_lengths_measure"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
@@ -112,11 +119,16 @@ def download_found(room: Room) -> npt.NDArray[np.int64]:
     return room.lane.fetch(room.found_at, room.found[-1].end, np.int64)
 
 
-def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
-    """Segments of every column."""
+def check_nulls(room: Room, numbers: Sequence[int]) -> None:
+    """Raise CharactersUnderNulls where null rows have characters."""
     for found in room.found:
         if numbers[found.null_chars]:
             raise CharactersUnderNulls(f"{numbers[found.null_chars]} characters under nulls")
+
+
+def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
+    """Segments of every column."""
+    check_nulls(room, numbers)
     return [_cuts(column, found, numbers) for column, found in zip(room.columns, room.found, strict=True)]
 
 
@@ -166,7 +178,15 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
     """Tables that were given: one for all scopes, or one for each, of which those that nobody wants are None."""
     task = column.task
     tables = [task.table] if task.table is not None else task.tables
-    found = [((0, 0), None) if table is None else _device_copy(table, column, lane) for table in tables]
+    lookups = task.lookups or [None] * len(tables)
+    found = [
+        ((0, 0), None)
+        if table is None
+        else _device_copy(table, column, lane)
+        if lookup is None
+        else ((lookup.ptr, lookup.size), lookup)
+        for table, lookup in zip(tables, lookups, strict=True)
+    ]
     return ColumnTables(lambda number: found[number][0], tables, [owner for _, owner in found])
 
 

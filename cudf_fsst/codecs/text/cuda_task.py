@@ -134,7 +134,8 @@ class TextTask(NamedTuple):
     """A column to compress, and how: see `contract.DeviceTextCodec`.
 
     `only`: numbers of the scopes that are wanted, None: all. `chars`: what `chars_of` has found. `tables`: of a column
-    whose tables are there, one for each scope. `encoder`: what ``text.cuda.steps`` has chosen for it.
+    whose tables are there, one for each scope. `lookups`: buffers with what the encoder reads of these; None, or none
+    at all, where the host makes that. `encoder`: what ``text.cuda.steps`` has chosen for it.
     """
 
     strings: DeviceStrings
@@ -144,6 +145,7 @@ class TextTask(NamedTuple):
     only: frozenset[int] | None = None
     chars: int | None = None
     tables: Sequence[Any] = ()
+    lookups: Sequence[Any] = ()
     encoder: TileEncoder | None = None
 
 

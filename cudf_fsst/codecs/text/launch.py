@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..part import ALIGNMENT, align
 from . import values
 from .layout import ROW_BLOCK, SECTIONS, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .plan import SAMPLE_CHUNK
 from .segment import Segment
 
 #: Threads that sum up the lengths before a row.
@@ -43,6 +44,9 @@ TAKE_DEFINES = {**DEFINES, "TAKE_ROWS": TAKE_ROWS, "TAKE_THREADS": TAKE_THREADS,
 CHECK_THREADS = 256
 #: Constants of kernels that include text_check.cuh.
 CHECK_DEFINES = {**DEFINES, "CHECK_THREADS": CHECK_THREADS}
+#: Threads of a block of text_sample, and its constants.
+SAMPLE_THREADS = 256
+SAMPLE_DEFINES = {**DEFINES, "SAMPLE_CHUNK": SAMPLE_CHUNK, "SAMPLE_THREADS": SAMPLE_THREADS}
 #: Rows of more bytes are the work of a whole warp of text_match.cu.
 _LONG_ROW = 1024
 #: Threads of a block of the row length kernels and of text_match.cu, and blocks a multiprocessor: warps have runs of
@@ -103,7 +107,7 @@ def defines(tile_size: int) -> dict[str, int]:
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
     del shared_per_block
-    files = ("row_lengths", "text_answers", "text_case", "text_gather", "text_match")
+    files = ("row_lengths", "text_answers", "text_case", "text_gather", "text_match", "text_sample")
     every = {file: [file_defines(file)] for file in files}
     return every | {"text_compact": [file_defines("text_compact", tile_size) for tile_size in TILE_SIZES]}
 
@@ -112,7 +116,7 @@ def file_defines(file: str, tile_size: int = 0) -> dict[str, int]:
     """Constants that a file of all codecs of text is compiled with; `tile_size` 0: one that is for all tile sizes."""
     if tile_size:
         return {**defines(tile_size), "COMPACT_PIECES": COMPACT_PIECES}
-    return MATCH_DEFINES if file == "text_match" else DEFINES
+    return {"text_match": MATCH_DEFINES, "text_sample": SAMPLE_DEFINES}.get(file, DEFINES)
 
 
 # Structs of the kernels, with the names that these have there. Addresses are fields like others.

@@ -34,6 +34,15 @@ class ScopeView(NamedTuple):
     tables_form: int
 
 
+class SampleView(NamedTuple):
+    """A scope, and where its sample goes; see kernels/text_sample.cu."""
+
+    scope: int
+    sample: int
+    first_char: int
+    bounds: int
+
+
 class WaveView(NamedTuple):
     """Tiles that are encoded together; what text_compact needs besides is known later."""
 

@@ -1,0 +1,320 @@
+"""Tables of scopes on the GPU, where several encoders train one: each scope gets the one that makes it smallest.
+
+A sample of each scope is encoded with each table, and the host chooses by the sizes, as `choose.smallest` does. That
+takes a wait, or two where the host makes what an encoder reads of its tables: it does so while the others are trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...device.memory import ALIGNMENT, Lane, SideLanes, Workspace
+from ...device.waits import Steps
+from ...workers import map_items
+from ..cuda_kernels import blocks
+from ..table import Table
+from . import launch, plan
+from .choose import smallest_of
+from .cuda_encode import Kind, encode
+from .cuda_kernels import get_kernel
+from .cuda_room import RoomColumn, Slot, make_room, plan_columns, rounds, tile_size_of
+from .cuda_tables import check_nulls, download_found, launch_first_stage, scope_views
+from .cuda_task import TextTask, TileEncoder, TrainingRoom
+from .layout import TILE_BLOCK
+from .plan import COMPARED_TILE, SAMPLE_CHUNK
+from .views import WORD, FoundPlaces, SampleView, ScopeView, WaveView, words
+
+#: Bytes of workspace in which tables take turns to be trained: so many, or this part of the characters.
+_TRAINING, _TRAINING_PART = 48 << 20, 9
+#: Bytes of workspace that short columns share beside that.
+_SHORT_ROUND = 12 << 20
+_MANY_SCOPES = 1 << 16
+_SCOPE_NBYTES, _SAMPLE_NBYTES, _WAVE_NBYTES = (WORD * len(view._fields) for view in (ScopeView, SampleView, WaveView))
+
+
+class ChosenTable(NamedTuple):
+    """What a scope gets.
+
+    Attributes
+    ----------
+    table : Table
+    lookup : buffer or None
+        What the encoder reads of it, unless the host has to make that again.
+    segments : int
+        Of the scope.
+    """
+
+    table: Table
+    lookup: Any
+    segments: int
+
+
+class _DrawnSample(NamedTuple):
+    """The sample of a scope: address, tiles at most, and what it is encoded to."""
+
+    at: int
+    tiles: int
+    slot: Slot
+
+
+def _most_tiles(column: RoomColumn) -> int:
+    """Tiles of the sample of a scope at most, whole blocks of them."""
+    nbytes = min(column.chars_limit, plan.CHOICE_CHUNKS * SAMPLE_CHUNK)
+    return max(blocks(nbytes, COMPARED_TILE * TILE_BLOCK), 1) * TILE_BLOCK
+
+
+def _slot_nbytes(tiles: int) -> tuple[int, int, int]:
+    """Bytes of a slot's codes, of its pieces' lengths and its tiles' lengths."""
+    sizes = tiles * COMPARED_TILE, 4 * (tiles // launch.PIECE_TILES), tiles
+    return tuple(blocks(nbytes, ALIGNMENT) * ALIGNMENT for nbytes in sizes)  # type: ignore[return-value]
+
+
+class _Candidate:
+    """An encoder, and the tables that it trains for the scopes of a round.
+
+    Attributes
+    ----------
+    encoder : TileEncoder
+    room : TrainingRoom
+    tables : list of Table
+    lookups : list of tuple of int
+        Where the encoder finds the tables, and their bytes there.
+    """
+
+    room: TrainingRoom
+    tables: list[Table]
+    lookups: list[tuple[int, int]]
+
+    def __init__(self, encoder: TileEncoder, limits: Sequence[int]) -> None:
+        every = [encoder.training_nbytes(len(limits), limit) for limit in dict.fromkeys(limits)]
+        self.encoder, self._limits, self._each = encoder, limits, every[0]
+        self.in_turns = max(one.in_turns for one in every)
+
+    def reserve(self, work: Workspace) -> None:
+        self._places = [work.reserve(len(self._limits) * nbytes) for nbytes in self._each[:-1]]
+
+    def take(self, work: Workspace, scopes: int, turns: int, turns_nbytes: int) -> None:
+        """`scopes`: address of the ScopeViews; `turns`: of room in which they take turns."""
+        each, count = self._each, len(self._limits)
+        places = [work[place] if nbytes else 0 for place, nbytes in zip(self._places, each, strict=False)]
+        self.room = TrainingRoom._make((self._limits, each, scopes, *places, turns, turns_nbytes))
+        self.lookups = [(self.room.lookup + each.lookup * i, each.lookup) for i in range(count)]
+
+    def train(self, lane: Lane) -> None:
+        room, count = self.room, len(self._limits)
+        lane.zero(room.cleared, room.each.cleared * count)
+        self.encoder.train(lane, room)
+        self._exported = lane.fetch(room.exported, room.each.exported * count, np.uint8)
+
+    def export(self) -> None:
+        """Have the tables, when training has ended."""
+        self.tables = self.encoder.tables(self._exported, len(self._limits))
+
+    def upload(self, lane: Lane) -> None:
+        """Make what the encoder reads of the tables, where the host does that."""
+        made = map_items(lambda table: self.encoder.lookup(table, 0), self.tables)
+        self.lookups = [(at, one.nbytes) for (at, _), one in zip(self.lookups, made, strict=True)]
+        for (at, _), one in zip(self.lookups, made, strict=True):
+            lane.upload(at, one)
+
+
+class _Round:
+    """Columns that share a workspace while their tables are trained and compared.
+
+    Parameters
+    ----------
+    encoders : sequence of TileEncoder
+    columns : sequence of RoomColumn
+    lane, side : Lane
+    work : Workspace
+    """
+
+    def __init__(
+        self, encoders: Sequence[TileEncoder], columns: Sequence[RoomColumn], lane: Lane, side: Lane, work: Workspace
+    ) -> None:
+        self.columns, self.lane, self.side = columns, lane, side
+        limits = [column.chars_limit for column in columns for _ in range(column.scopes)]
+        self.candidates = [_Candidate(encoder, limits) for encoder in encoders]
+        self._tiles = [_most_tiles(column) for column in columns for _ in range(column.scopes)]
+        in_turns, plain = max(one.in_turns for one in self.candidates), sum(column.chars_limit for column in columns)
+        self._turns_nbytes = min(len(limits) * in_turns, max(in_turns, _TRAINING, plain // _TRAINING_PART))
+        given = [column._replace(scopes=0) for column in columns]  # nothing is trained but here
+        self.room = make_room(given, lane, [side], work, encode=False, more=self._reserve)
+        self._take(work)
+
+    def _reserve(self, work: Workspace) -> None:
+        """Ask for room for trainings, samples and, where tables were trained, what these are encoded to."""
+        scopes, count = len(self._tiles), len(self.candidates)
+        for one in self.candidates:
+            one.reserve(work)
+        self._places = [work.reserve(COMPARED_TILE * tiles if count > 1 else 0) for tiles in self._tiles]
+        slots_nbytes = sum(map(sum, map(_slot_nbytes, self._tiles))) if count > 1 else 0
+        self._turns = work.reserve(max(self._turns_nbytes, slots_nbytes))
+        self._views = work.reserve(scopes * (count * (_SCOPE_NBYTES + _WAVE_NBYTES) + _SAMPLE_NBYTES))
+        self._numbers = work.reserve(WORD * scopes * (3 + 2 * count))
+
+    def _take(self, work: Workspace) -> None:
+        """See where all that lies."""
+        scopes = len(self._tiles)
+        self._views, self._numbers, turns = work[self._views], work[self._numbers], work[self._turns]
+        for i, one in enumerate(self.candidates):
+            one.take(work, self._views + i * scopes * _SCOPE_NBYTES, turns, self._turns_nbytes)
+        self._samples_at = self._views + len(self.candidates) * scopes * _SCOPE_NBYTES
+        self.samples: list[_DrawnSample] = []
+        for place, tiles in zip(self._places, self._tiles, strict=True):
+            codes, pieces, lengths = _slot_nbytes(tiles)
+            self.samples.append(_DrawnSample(work[place], tiles, Slot(turns, turns + codes, turns + codes + pieces)))
+            turns += codes + pieces + lengths
+
+    def _number(self, place: int) -> int:
+        return self._numbers + WORD * place
+
+    def _codes(self, number: int, scope: int) -> int:
+        """Where the bytes of codes are counted that a candidate makes of a sample, and behind it the pieces taken."""
+        return 3 * len(self.samples) + 2 * (number * len(self.samples) + scope)
+
+    def steps(self, *, one_scope: bool) -> Steps:
+        """Train and compare; of each column the choices for its scopes. With `one_scope` without lookups."""
+        lane, side, candidates = self.lane, self.side, self.candidates
+        launch_first_stage(self.room, rows=one_scope)
+        self._describe()
+        compared = len(candidates) > 1
+        if compared:
+            self._draw()
+        first = [one for one in candidates if one.encoder.host_lookup and compared]
+        for one in first:
+            one.train(lane)
+        side.follow(lane)
+        for number, one in enumerate(candidates):
+            if one not in first:
+                one.train(side)
+                if compared:
+                    self._encode(number, side)
+        found = download_found(self.room)
+        if first:
+            yield
+            for one in first:
+                one.export()
+                one.upload(lane)
+            side.follow(lane)
+            for number, one in enumerate(candidates):
+                if one in first:
+                    self._encode(number, side)
+        lane.follow(side)
+        count = len(self.samples)
+        numbers = lane.fetch(self._numbers, count * (3 + 2 * len(candidates)), np.int64)
+        yield
+        for one in candidates:
+            if one not in first:
+                one.export()
+        check_nulls(self.room, (of_gpu := found.tolist()))
+        return self._choose(of_gpu, numbers.tolist(), lookups=compared and not one_scope)
+
+    def _describe(self) -> None:
+        views: list[tuple[int, ...]] = []
+        for one in self.candidates:
+            form = one.encoder.tables_form(COMPARED_TILE)
+            for column, found in zip(self.columns, self.room.found, strict=True):
+                views += scope_views(column, self.room.number(found.rows_begin), form)
+        for i, sample in enumerate(self.samples):
+            scope = self._views + i * _SCOPE_NBYTES
+            views.append(SampleView(scope, sample.at, self._number(3 * i), self._number(3 * i + 1)))
+        self.lane.send(self._views, words(views))
+
+    def _draw(self) -> None:
+        """Draw the samples."""
+        lane, chunks = self.lane, plan.CHOICE_CHUNKS
+        lane.zero(self._numbers, WORD * len(self.samples) * (3 + 2 * len(self.candidates)))
+        most = max(sample.tiles for sample in self.samples) * COMPARED_TILE // SAMPLE_CHUNK
+        grid = blocks(most, launch.SAMPLE_THREADS // 32), len(self.samples)
+        arguments = np.uint64(self._samples_at), np.uint32(chunks)
+        lane.launch(get_kernel("text_sample", "text_sample"), grid, launch.SAMPLE_THREADS, arguments)
+
+    def _encode(self, number: int, lane: Lane) -> None:
+        """Encode all samples with a candidate's tables; those whose lookups have the same size together."""
+        candidate, count = self.candidates[number], len(self.samples)
+        at = self._samples_at + count * (_SAMPLE_NBYTES + number * _WAVE_NBYTES)
+        by_size: dict[int, list[WaveView]] = {}
+        for i, (sample, (lookup, nbytes)) in enumerate(zip(self.samples, candidate.lookups, strict=True)):
+            codes = self._number(self._codes(number, i))
+            staged = candidate.encoder.staged(COMPARED_TILE, nbytes)
+            from_sample = self._number(3 * i), self._number(3 * i + 1), lookup, staged, 0, sample.tiles
+            wave = WaveView(*from_sample, *sample.slot, codes, 0, codes + WORD, codes + WORD)
+            by_size.setdefault(nbytes, []).append(wave)
+        lane.send(at, words([wave for waves in by_size.values() for wave in waves]))
+        for nbytes, waves in by_size.items():
+            kind = Kind(candidate.encoder, COMPARED_TILE, nbytes)
+            encode(lane, kind, at, len(waves), max(wave.tile_limit for wave in waves))
+            at += _WAVE_NBYTES * len(waves)
+
+    def _choose(self, found: Sequence[int], numbers: Sequence[int], *, lookups: bool) -> list[list[ChosenTable]]:
+        """The smallest table of each scope; copies of what encoders read of these, if wanted."""
+        candidates = self.candidates
+        made: list[list[ChosenTable]] = []
+        kept: list[tuple[int, int, int, int]] = []  # column, scope, where the lookup is, and its bytes
+        first = 0
+        for column, places in zip(self.columns, self.room.found, strict=True):
+            of_column: list[ChosenTable] = []
+            for k, (nbytes, segments) in enumerate(_spans(column, places, found)):
+                tables = [one.tables[first + k] for one in candidates]
+                best = 0
+                if len(tables) > 1:
+                    codes = [numbers[self._codes(i, first + k)] for i in range(len(tables))]
+                    sizes = [plan.estimated_nbytes(*one, nbytes) for one in zip(codes, tables, strict=True)]
+                    best = smallest_of(tables, sizes, nbytes)
+                encoder = candidates[best].encoder
+                form = encoder.tables_form(tile_size_of(column.task, encoder))
+                if lookups and form == encoder.tables_form(COMPARED_TILE):
+                    kept.append((len(made), k, *candidates[best].lookups[first + k]))
+                of_column.append(ChosenTable(tables[best], None, segments))
+            made.append(of_column)
+            first += column.scopes
+        buffers = self.lane.allocate_all([nbytes for *_, nbytes in kept])
+        for (i, k, at, nbytes), buffer in zip(kept, buffers, strict=True):
+            self.lane.copy(buffer.ptr, at, nbytes)
+            made[i][k] = made[i][k]._replace(lookup=buffer)
+        return made
+
+
+def _spans(column: RoomColumn, places: FoundPlaces, found: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Characters and segments of the scopes of a column."""
+    rows = found[places.rows_begin : places.rows_begin + column.segments + 1]
+    with_rows = [k for k in range(column.segments) if rows[k] < rows[k + 1]]
+    for first in range(0, len(with_rows), column.per_table):
+        own = with_rows[first : first + column.per_table]
+        begin = places.chars_begin
+        yield sum(found[begin + k + 1] - found[begin + k] for k in own), len(own)
+
+
+def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:
+    """Train the tables of all scopes of columns with each encoder, and take the smallest of each scope.
+
+    With `one_scope` a column is one scope, however large it is, and its table is all that is wanted.
+
+    Returns
+    -------
+    list of list of ChosenTable
+        For every task.
+
+    Raises
+    ------
+    CharactersUnderNulls
+        With `one_scope`: null rows have characters.
+    """
+    made: list[list[ChosenTable]] = [[] for _ in tasks]
+    planned = [task._replace(encoder=encoders[0], table=None, tables=()) for task in tasks]
+    columns = yield from plan_columns(planned, lane, one_scope=one_scope)
+
+    def nbytes_of(column: RoomColumn) -> int:
+        each = [encoder.training_nbytes(_MANY_SCOPES, column.chars_limit)._replace(in_turns=0) for encoder in encoders]
+        return column.scopes * (sum(map(sum, each)) + 2 * COMPARED_TILE * _most_tiles(column)) + 4 * column.row_blocks
+
+    for together in rounds(columns, nbytes_of, _SHORT_ROUND):
+        with Workspace() as work, SideLanes(lane, 1) as (side,):
+            chosen = yield from _Round(encoders, together, lane, side, work).steps(one_scope=one_scope)
+        for column, choices in zip(together, chosen, strict=True):
+            made[column.number] = choices
+    return made
