@@ -186,7 +186,8 @@ class Host(Protocol):
     def decode(self, packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
         """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
 
-        `first` and `last` are multiples of `unit`, or `last` is the number of rows.
+        `first` and `last` are multiples of `unit`, or `last` is the number of rows. ValueError: the codes are damaged,
+        or `out` has another size.
         """
 
     def take(self, packed: Packed, rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:

@@ -193,7 +193,6 @@ def _answers(node: Node) -> bool:
 
 
 def count(part: DictPart, *, lane: Lane) -> Any:
-    """How many rows of a part with a dictionary have each value: a buffer of int64; None where no kernel reads it."""
     return cuda_answer.count(part, lane=lane)
 
 

@@ -1,5 +1,7 @@
 """What this package does with Series, Index and DataFrame of cuDF; their columns are `cudf_columns`.
 
+`adapter.Adapter` says what functions do that have no words here.
+
 What is private in cuDF and used here, in `cudf_columns` and in `cudf_indexes`, and only there:
 
 ``Series._column``, ``DataFrame._columns``, ``buffer.access()``, ``column.plc_column``
@@ -106,27 +108,22 @@ def present_values(data: Any, dtype: Any) -> Any:
 
 
 def concat(results: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     return cudf_module().concat(results)
 
 
 def concat_values(results: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     return cudf_module().concat(results, ignore_index=True)
 
 
 def rows_of(series: Any, numbers: Any) -> Any:
-    """See `adapter.Adapter`."""
     return series.take(numbers).reset_index(drop=True)
 
 
 def all_missing(series: Any) -> bool:
-    """See `adapter.Adapter`."""
     return 0 < len(series) == series.null_count
 
 
 def with_labels(series: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     return cudf_module().Series._from_column(series._column, name=series.name, index=index)
 
 
@@ -144,7 +141,6 @@ def of_array(values: Any, name: Any, index: Any) -> Any:
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     result = series(build(column, column.type, None), name, index)
     if column.null_count and not pd.isna(missing):
         result = result.fillna(missing)
@@ -211,18 +207,15 @@ def gathered(columns: Sequence[Any], rows: Any) -> list[Any]:
 
 
 def factorized(series: Any) -> tuple[Any, Any]:
-    """See `adapter.Adapter`."""
     codes, values = series.factorize()
     return codes, cudf_module().Series(values, name=series.name)
 
 
 def distinct(series: Any) -> Any:
-    """See `adapter.Adapter`."""
     return series.drop_duplicates(ignore_index=True)
 
 
 def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending: bool) -> Any:
-    """See `adapter.Adapter`."""
     cudf = cudf_module()
     example = values.value_counts(sort=False, dropna=False)  # in the order of the values, each of which is there once
     frame = cudf.DataFrame({"count": counts, "first": range(len(values))}, index=example.index)
@@ -233,12 +226,10 @@ def counted(values: Any, counts: Any, *, normalize: bool, sort: bool, ascending:
 
 
 def scalars(series: Any) -> list[Any]:
-    """See `adapter.Adapter`."""
     return list(series.to_pandas())
 
 
 def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """See `adapter.Adapter`."""
     import pylibcudf as plc
     from cudf.core.column import ColumnBase
 
@@ -253,22 +244,18 @@ def one_missing(dtype: Any) -> Any:
 
 
 def mode() -> Any:
-    """See `adapter.Adapter`."""
     return cudf_module().get_option("mode.pandas_compatible")
 
 
 def like(series: Any, pat: str, esc: str | None = None) -> Any:
-    """See `adapter.Adapter`."""
     return series.str.like(pat, esc)
 
 
 def byte_count(series: Any) -> Any:
-    """See `adapter.Adapter`."""
     return series.str.byte_count()
 
 
 def is_frame(value: Any) -> bool:
-    """See `adapter.Adapter`."""
     cudf = cudf_module()
     return isinstance(value, (cudf.Series, cudf.DataFrame))
 
@@ -338,7 +325,6 @@ def hand_over() -> None:
 
 
 def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     import cudf
 
     by_label = {} if isinstance(labels, pd.MultiIndex) else dict(zip(labels, columns, strict=True))
@@ -361,7 +347,6 @@ def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
 
 
 def series(values: Any, name: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     import cudf
 
     return cudf.Series._from_column(values, name=name, index=index)
@@ -383,7 +368,6 @@ def column_series(
 
 
 def holds_strings(data: Any) -> bool:
-    """See `adapter.Adapter`."""
     dtype = data.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return bool(_types.is_string(dtype.pyarrow_dtype) or _types.is_large_string(dtype.pyarrow_dtype))
@@ -391,7 +375,6 @@ def holds_strings(data: Any) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """See `adapter.Adapter`."""
     if not one.index.equals(other.index):
         return False
     if not hasattr(one, "columns"):

@@ -16,7 +16,6 @@ from .names import decode_name, encode_name
 
 
 def labels(data: Any) -> tuple[Any, Any]:
-    """See `adapter.Adapter`."""
     import cudf
 
     if isinstance(data, cudf.Index):
@@ -25,10 +24,7 @@ def labels(data: Any) -> tuple[Any, Any]:
 
 
 def view(index: Any) -> Any:
-    """An Index that shares the labels, and whose names can be set without changing the other's; nothing is copied.
-
-    cuDF itself hands out the very index of a Series.
-    """
+    # cuDF itself hands out the very index of a Series.
     return index.copy(deep=False)
 
 
@@ -42,13 +38,11 @@ def range_of(index: Any) -> list[int] | None:
 
 
 def with_names(index: Any, names: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     index.names = names
     return index
 
 
 def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     import cudf
 
     levels = [
@@ -75,7 +69,6 @@ def index_to_device(index: Any) -> Any:
 
 
 def take_labels(index: Any, rows: Any) -> Any:
-    """See `adapter.Adapter`."""
     import cudf
 
     if isinstance(index, cudf.RangeIndex):

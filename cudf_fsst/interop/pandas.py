@@ -1,4 +1,7 @@
-"""pandas Series, Index and DataFrame <-> buffers of their columns in host memory."""
+"""pandas Series, Index and DataFrame <-> buffers of their columns in host memory.
+
+`adapter.Adapter` says what functions do that have no words here.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,6 @@ def row_values(key: Any) -> npt.NDArray[Any]:
 
 
 def concat(results: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     joined = pd.concat(results)
     labels = [result.index for result in results]
     if not is_object(joined.index.dtype) and all(is_object(index.dtype) and index.nlevels == 1 for index in labels):
@@ -126,7 +128,6 @@ def joined_dtype(dtype: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def concat_values(results: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     return pd.concat(results, ignore_index=True)
 
 
@@ -140,23 +141,19 @@ def rows_of(series: Any, numbers: npt.NDArray[Any]) -> Any:
 
 
 def all_missing(series: Any) -> bool:
-    """See `adapter.Adapter`."""
     return len(series) > 0 and bool(series.isna().all())
 
 
 def with_labels(series: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     series.index = index
     return series
 
 
 def of_array(values: npt.NDArray[Any], name: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     return pd.Series(values, index=index, name=name, copy=False)
 
 
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    """See `adapter.Adapter`."""
     values, missing_rows = column.values, None
     if column.null_count:
         missing_rows = np.unpackbits(column.validity, count=column.rows, bitorder="little") == 0
@@ -204,13 +201,11 @@ def codes_of(series: Any) -> tuple[npt.NDArray[Any], Any]:
 
 
 def factorized(series: Any) -> tuple[npt.NDArray[np.int64], Any]:
-    """See `adapter.Adapter`."""
     codes, _ = pd.factorize(series)
     return codes, distinct(series[series.notna()])
 
 
 def distinct(series: Any) -> Any:
-    """See `adapter.Adapter`."""
     # Not `drop_duplicates`, which makes Python's strings, and cannot of bytes that are not UTF-8.
     codes, _ = pd.factorize(series, use_na_sentinel=False)
     _, firsts = np.unique(codes, return_index=True)
@@ -218,7 +213,6 @@ def distinct(series: Any) -> Any:
 
 
 def counted(values: Any, counts: npt.NDArray[np.int64], *, normalize: bool, sort: bool, ascending: bool) -> Any:
-    """See `adapter.Adapter`."""
     example = values.value_counts(sort=False, dropna=False)  # whose order and dtype the library decides
     # Where each of them is among the values. Not by an index, which would decode bytes that are not UTF-8.
     values_twice = pd.concat([values, pd.Series(example.index, dtype=values.dtype)], ignore_index=True)
@@ -240,18 +234,15 @@ def scalars(series: Any) -> list[Any]:
 
 
 def sample(values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:
-    """See `adapter.Adapter`."""
     del kind, stored
     return pd.Series(values, dtype=dtype)
 
 
 def mode() -> Any:
-    """See `adapter.Adapter`."""
     return None
 
 
 def like(series: Any, pat: str, esc: str | None = None) -> Any:
-    """See `adapter.Adapter`."""
     matches = pc.match_substring_regex(_as_arrow(series).cast(pa.large_binary()), expression_of(pat, esc))
     return _as_method(series, matches, lambda strings: strings.str.contains("a", regex=False))
 
@@ -275,7 +266,6 @@ def _as_method(series: Any, array: Any, method: Callable[[Any], Any]) -> Any:
 
 
 def is_frame(value: Any) -> bool:
-    """See `adapter.Adapter`."""
     return isinstance(value, (pd.Series, pd.DataFrame))
 
 
@@ -307,7 +297,6 @@ def describe(series: Any, *, lenient: bool = False) -> tuple[ColumnBuffers, Any,
 
 
 def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nullable: bool = False) -> Any:
-    """See `adapter.Adapter`."""
     if nullable and not column.null_count and _depends_on_nulls(kind, stored):
         whole = pa.chunked_array([*to_chunked(column, kind).chunks, pa.nulls(1, kind)], kind)
         return decode_column(whole, stored).iloc[:-1].copy()
@@ -338,7 +327,6 @@ def _depends_on_nulls(kind: Any, stored: dict[str, Any] | None) -> bool:
 
 
 def build_index(notes: dict[str, Any], levels: Sequence[tuple[ColumnBuffers, Any, bool]]) -> Any:
-    """See `adapter.Adapter`."""
     columns = [to_chunked(column, kind) for column, kind, _ in levels]
     if not any(nullable and not column.null_count and dtypes.has_integers(kind) for column, kind, nullable in levels):
         return indexes.assemble_index(notes, columns)
@@ -372,7 +360,6 @@ def column_series(
     *,
     nullable: bool = False,
 ) -> Any:
-    """See `adapter.Adapter`."""
     if dtype is not None and isinstance(column.strings, HostStrings):
         if column.rows == 0:
             return empty(dtype, name, index)
@@ -382,12 +369,10 @@ def column_series(
 
 
 def same(one: Any, other: Any) -> bool:
-    """See `adapter.Adapter`."""
     return bool(one.equals(other))
 
 
 def columns(data: Any) -> list[Any]:
-    """See `adapter.Adapter`."""
     return [data.iloc[:, i] for i in range(data.shape[1])]
 
 

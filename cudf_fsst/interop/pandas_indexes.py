@@ -11,14 +11,12 @@ import pandas as pd
 
 
 def labels(data: Any) -> tuple[Any, Any]:
-    """See `adapter.Adapter`."""
     if isinstance(data, pd.Index):
         return data.name, pd.RangeIndex(len(data))
     return data.name, data.index
 
 
 def view(index: Any) -> Any:
-    """See `adapter.Adapter`."""
     return index.view()
 
 
@@ -36,7 +34,6 @@ def with_names(index: Any, names: Sequence[Any]) -> Any:
 
 
 def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
-    """See `adapter.Adapter`."""
     if index.nlevels == 1:
         return index if dtypes[0] is None else index.astype(dtypes[0])
     levels = [index.get_level_values(number) for number in range(index.nlevels)]
@@ -45,7 +42,6 @@ def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
 
 
 def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """See `adapter.Adapter`."""
     return index.take(rows)
 
 

@@ -32,14 +32,12 @@ def of_floats(parameters: Sequence[int]) -> bool:
 
 
 def host() -> Host:
-    """The host side."""
     from . import cpu
 
     return cpu
 
 
 def device() -> DeviceCodec:
-    """The GPU side."""
     from . import cuda
 
     return cuda

@@ -419,7 +419,6 @@ def _measured(values: npt.NDArray[Any], signed: bool, divide: int, nan: int) -> 
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, divide: int = 0, nan: int = 0) -> int:
-    """`Packed.nbytes` that `encode` would make."""
     measured = _measured(values, signed, divide, nan)
     return measured.layout.nbytes + launch.UNIT_NBYTES * measured.units
 
@@ -512,19 +511,11 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """Rows that are decoded together."""
     del packed
     return _BLOCK
 
 
 def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
-    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
-
-    Raises
-    ------
-    ValueError
-        The segment is damaged, or `out` has another size. What was written to `out` until then is undefined.
-    """
     layout = _layout(packed)
     last = layout.rows if last is None else last
     nbytes = (last - first) * layout.itemsize

@@ -64,7 +64,6 @@ def unpack_kernel(itemsize: int) -> Any:
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
-    """See `contract.DeviceCodec`."""
     if step == "measure":
         for itemsize in (8, 4, 1, 2):
             yield partial(measure_kernel, itemsize, divide=True)

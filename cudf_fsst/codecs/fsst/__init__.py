@@ -11,19 +11,16 @@ TABLE = SymbolTable
 
 
 def since() -> int:
-    """See `contract.TextCodec`."""
     return 1
 
 
 def host() -> HostTextCodec:
-    """The host side."""
     from . import cpu
 
     return cpu
 
 
 def device() -> DeviceTextCodec:
-    """The GPU side."""
     from . import cuda
 
     return cuda

@@ -105,7 +105,6 @@ SEARCH: Search | None = Search(_lift, match_rows, rows.lift_turns, rows.answer)
 
 
 def check_codes(segment: Segment) -> None:
-    """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
     layout, table = segment.layout, segment.table
     assert isinstance(table, SymbolTable)
     arguments = segment.codes, segment.section("tile_lengths"), table.decode_lengths, layout.chars, layout.tile_size

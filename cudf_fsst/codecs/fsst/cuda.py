@@ -28,7 +28,6 @@ MATCHES = True
 
 
 def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Shape:
-    """See `contract.DeviceTextCodec`."""
     del table_nbytes
     attributes, how = device_attributes(), choices(tile_size)
     return launch.decode_shape(
@@ -41,28 +40,23 @@ def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: in
 
 
 def decode_kernel(tile_size: int) -> Any:
-    """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_decode", "fsst_decode", tile_size)
 
 
 def take_kernel(name: str) -> Any:
-    """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_take", name if name == "take_measure" else f"fsst_{name}")
 
 
 def check_kernel() -> Kernel:
-    """See `contract.DeviceTextCodec`."""
     return get_kernel("fsst_check", "fsst_check")
 
 
 def check_table(table: Any) -> npt.NDArray[np.uint8]:
-    """See `contract.DeviceTextCodec`."""
     lengths: npt.NDArray[np.uint8] = table.decode_lengths
     return lengths
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
-    """See `contract.DeviceTextCodec`."""
     in_clusters = launch.train_in_clusters(1, device_attributes()["shared_per_block"])
     train = "fsst_train_cluster" if in_clusters else "fsst_train"
     steps: dict[str, tuple[tuple[Any, ...], ...]] = {

@@ -26,7 +26,7 @@ _u32, _u64 = np.uint32, np.uint64
 
 
 class FsstEncoder(TileEncoder):
-    """Level ``default``."""
+    """Level ``default``; see `TileEncoder`."""
 
     tile_size = TILE_SIZE
     whole_slots = False
@@ -37,7 +37,6 @@ class FsstEncoder(TileEncoder):
         return not launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
-        """See `TileEncoder`."""
         del chars_limit
         cleared = room = 0
         if self.trains_long(scopes):  # clusters have room for all that training needs
@@ -48,7 +47,6 @@ class FsstEncoder(TileEncoder):
         )
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:
-        """See `TileEncoder`."""
         self._train(lane, room, room.lookup, room.room)
 
     def _train(self, lane: Lane, room: TrainingRoom, lookup: int, scratch: int) -> None:
@@ -72,7 +70,6 @@ class FsstEncoder(TileEncoder):
             )
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
-        """See `TileEncoder`."""
         del scopes
         return kernel_tables.trained_tables(exported.view(kernel_tables.TRAINED_TABLE))
 
@@ -81,13 +78,11 @@ class FsstEncoder(TileEncoder):
         return int(launch.pairs_in_shared(tile_size, device_attributes()["shared_per_block"]))
 
     def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:
-        """See `TileEncoder`."""
         return kernel_tables.encode_tables(table, tables_form > 0)
 
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        """See `TileEncoder`."""
         del tables_nbytes
         attributes, how = device_attributes(), choices(tile_size)
         kernel = get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps)
@@ -114,7 +109,6 @@ class FsstMaxEncoder(FsstEncoder):
         )
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:
-        """See `TileEncoder`."""
         scopes = len(room.chars_limits)
         lookup = room.room + launch.SEARCH_NBYTES * scopes
         self._train(lane, room, lookup, lookup + kernel_tables.ENCODE_TABLES_NBYTES * scopes)
@@ -132,23 +126,19 @@ class FsstMaxEncoder(FsstEncoder):
             lane.launch(kernel, step.grid, step.threads, (_u64(room.views), *step.arguments))
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
-        """See `TileEncoder`."""
         del scopes
         return kernel_tables.searched_tables(exported.view(kernel_tables.TRAINED_TABLE))
 
     def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:
-        """See `TileEncoder`."""
         del tables_form  # of the tables that are improved nothing is looked up
         return kernel_tables.max_tables(table)
 
     def staged(self, tile_size: int, tables_nbytes: int) -> int:
-        """See `TileEncoder`."""
         return launch.encode_max_shape(tile_size, device_attributes()["shared_per_block"], tables_nbytes).staged
 
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        """See `TileEncoder`."""
         attributes = device_attributes()
         kernel = get_kernel("fsst_encode_max", "fsst_encode_max", tile_size)
         threads, shared, _ = launch.encode_max_shape(tile_size, attributes["shared_per_block"], tables_nbytes)
@@ -169,5 +159,4 @@ _ENCODERS: dict[str, Sequence[TileEncoder]] = {"default": [FsstEncoder()], "max"
 
 
 def encoders(level: str) -> Sequence[TileEncoder]:
-    """See `contract.DeviceTextCodec`."""
     return _ENCODERS[level]

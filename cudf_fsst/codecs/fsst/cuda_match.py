@@ -82,10 +82,8 @@ _SEARCHER, _RUNNER = FsstSearcher(), FsstRunner()
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
-    """See `contract.DeviceTextCodec`."""
     return cuda_search.match(reading, plan, _SEARCHER, kept=kept, lane=lane)
 
 
 def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
-    """See `contract.DeviceTextCodec`."""
     return cuda_rows.answer(reading, machine, _RUNNER, lane=lane)

@@ -228,7 +228,6 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chun
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, dim: int = 1, chunk: int = 0) -> int:
-    """Bytes (`Packed.nbytes`) that `encode` would make of the same arguments."""
     plan = layout(values.size, values.itemsize, dim, chunk)
     return plan.meta_nbytes + int(_starts(values, plan)[-1])
 
@@ -274,18 +273,10 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """Rows that are decoded together."""
     return packed_layout(packed).chunk
 
 
 def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
-    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are.
-
-    Raises
-    ------
-    ValueError
-        The bytes are damaged so that they cannot be decoded, or `out` has another size.
-    """
     plan = packed_layout(packed)
     last = plan.rows if last is None else last
     if out.size != (last - first) * packed.itemsize:

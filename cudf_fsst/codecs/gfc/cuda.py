@@ -53,7 +53,6 @@ def unpack_kernel(itemsize: int) -> Any:
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
-    """See `contract.DeviceCodec`."""
     of_itemsize = {"measure": measure_kernel, "encode": pack_kernel, "read": unpack_kernel}.get(step)
     if of_itemsize is not None:
         yield from (partial(of_itemsize, itemsize) for itemsize in (8, 4))
@@ -95,28 +94,23 @@ class GfcJob:
         self._offsets = work.reserve(4 * self._chunks), work.reserve(8 * self._chunks)
 
     def place(self, work: Workspace, totals: int) -> None:
-        """Call when the workspace has been taken; `totals`: address of the 24 bytes for `measured`."""
         self._totals = totals
         self._sizes, self._starts = (work[offset] for offset in self._offsets)
 
     def measure(self, values: int, first: int, rows: int) -> tuple[int, tuple[int, ...]]:
-        """Thread blocks and fields of the job that measures values `first` to ``first + rows - 1`` at an address."""
         _, _, dim, chunk = self._layout
         chunks = blocks(rows, chunk)
         sizes = self._sizes + 4 * (first // chunk)
         return blocks(chunks, launch.WARPS), launch.MeasureChunksJob(values, rows, dim, chunk, chunks, sizes)
 
     def scan(self) -> tuple[int, ...]:
-        """Fields of the job that sums up."""
         return ScanJob(self._sizes, self._chunks, self._starts, self._totals)
 
     def measured(self, nbytes: int, *_unused: int) -> int:
-        """Take the totals; `Packed.nbytes` that they mean."""
         self.meta_nbytes, self.codes_nbytes = self._layout.meta_nbytes, nbytes
         return self.meta_nbytes + nbytes
 
     def pack(self, values: int, first: int, rows: int, meta: int, codes: int) -> tuple[int, tuple[int, ...]]:
-        """Thread blocks and fields of the job that packs the same values, into buffers at these addresses."""
         all_rows, _, dim, chunk = self._layout
         chunks, at = blocks(rows, chunk), 8 * (first // chunk)
         last = first + rows == all_rows
@@ -126,7 +120,6 @@ class GfcJob:
         return blocks(chunks, launch.WARPS), launch.EncodeJob(values, rows, dim, chunk, chunks, *places, end, gap)
 
     def packed(self, meta: Any, codes: Any) -> Packed:
-        """The result in its buffers."""
         rows, itemsize, dim, chunk = self._layout
         return Packed("gfc", rows, itemsize, (dim, chunk), meta, codes, self.meta_nbytes, self.codes_nbytes)
 

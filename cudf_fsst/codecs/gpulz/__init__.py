@@ -13,13 +13,11 @@ PARAMETERS = 2
 
 
 def since(parameters: Sequence[int] = ()) -> int:
-    """See `contract.Codec`."""
     del parameters
     return 2
 
 
 def of_floats(parameters: Sequence[int]) -> bool:
-    """See `contract.Codec`."""
     del parameters
     return False
 
@@ -31,14 +29,12 @@ def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
 
 
 def host() -> Host:
-    """The host side."""
     from . import cpu
 
     return cpu
 
 
 def device() -> DeviceCodec:
-    """The GPU side."""
     from . import cuda
 
     return cuda

@@ -340,7 +340,6 @@ def encode(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) ->
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False, **options: Any) -> int:
-    """`Packed.nbytes` that `encode` would make."""
     return _best(values, complete(values.itemsize, **options), store=False).nbytes
 
 
@@ -378,18 +377,11 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """Rows that `decode` decodes together: those of chunks that share an entry in ``starts``."""
+    """Rows of chunks that share an entry in ``starts``."""
     return layout_of(packed).chunk * CHUNK_BLOCK // packed.itemsize
 
 
 def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
-    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, an array of exactly their size.
-
-    Raises
-    ------
-    ValueError
-        The codes are damaged, or `out` has another size.
-    """
     last = packed.rows if last is None else last
     if out.nbytes != (last - first) * packed.itemsize:
         raise ValueError(f"the values have {(last - first) * packed.itemsize} bytes, out has {out.nbytes}")

@@ -13,19 +13,16 @@ TABLE = OnPairTable
 
 
 def since() -> int:
-    """See `contract.TextCodec`."""
     return 4
 
 
 def host() -> HostTextCodec:
-    """The host side."""
     from . import cpu
 
     return cpu
 
 
 def device() -> ModuleType:
-    """The GPU side."""
     from . import cuda
 
     return cuda

@@ -101,7 +101,6 @@ SEARCH: Search | None = Search(_lift, matcher(searching.search_window), rows.lif
 
 
 def check_codes(segment: Segment) -> None:
-    """Raise ValueError where codes do not decode; see `contract.HostTextCodec`."""
     layout, lengths = segment.layout, segment.section("tile_lengths")
     where = DECODER.addresses(segment.table), layout.chars, layout.tile_size
     reason, tile = kernels.find_damage(address(segment.codes), lengths, *where)

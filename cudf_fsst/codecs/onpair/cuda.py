@@ -37,18 +37,15 @@ def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
 
 
 def take_kernel(name: str) -> Any:
-    """See `contract.DeviceTextCodec`."""
     own = name if name == "take_measure" else f"onpair_{name}"
     return get_kernel("onpair_take", own, text_launch.TAKE_DEFINES)
 
 
 def check_kernel() -> Kernel:
-    """See `contract.DeviceTextCodec`."""
     return get_kernel("onpair_check", "onpair_check", text_launch.CHECK_DEFINES)
 
 
 def check_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
-    """See `contract.DeviceTextCodec`."""
     return np.concatenate([np.array([table.bits], "<u8").view(np.uint8), table.lengths])
 
 
@@ -61,23 +58,19 @@ class OnPairEncoder(TileEncoder):
         self._bits, self._level = bits, level
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[OnPairTable]:
-        """See `TileEncoder`."""
         return launch.trained_tables(exported, scopes, self._bits)
 
     def lookup(self, table: OnPairTable, tables_form: int) -> npt.NDArray[np.uint8]:
-        """See `TileEncoder`."""
         del tables_form
         return launch.lookup(table)
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
-        """See `TileEncoder`."""
         del scopes
         room = launch.train_room(chars_limit, self._level, self._bits).nbytes
         lookup, view = launch.lookup_nbytes(self._bits), WORD * len(launch.TrainView._fields)
         return TrainingNbytes(lookup, launch.ONPAIR_TRAINED.itemsize, view, in_turns=room)
 
     def train(self, lane: Lane, room: TrainingRoom) -> None:
-        """See `TileEncoder`."""
         views: list[launch.TrainView] = []
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
         end, multiprocessors = room.in_turns_nbytes, device_attributes()["multiprocessors"]
@@ -125,7 +118,6 @@ _ENCODERS: dict[str, Sequence[TileEncoder]] = {
 
 
 def encoders(level: str) -> Sequence[TileEncoder]:
-    """See `contract.DeviceTextCodec`."""
     return _ENCODERS[level]
 
 
@@ -135,7 +127,6 @@ def choices(tile_size: int) -> None:
 
 
 def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> SearchShape:
-    """See `contract.DeviceTextCodec`."""
     staged = table_nbytes if _staged(tile_size) else 0
     capacity = text_launch.decode_codes_capacity(tile_size, codes_nbytes, tiles)
     return launch.decode_shape(tile_size, capacity, staged, *_limits())
@@ -152,5 +143,4 @@ def _staged(tile_size: int) -> bool:
 
 
 def decode_kernel(tile_size: int) -> Any:
-    """See `contract.DeviceTextCodec`."""
     return get_kernel("onpair_decode", "onpair_decode", launch.defines(tile_size, _staged(tile_size)), shared=True)

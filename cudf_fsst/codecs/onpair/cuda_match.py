@@ -84,12 +84,10 @@ class OnPairRunner:
 
 
 def match(reading: Reading, plan: Plan, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
-    """See `contract.DeviceTextCodec`."""
     return cuda_search.match(reading, plan, OnPairSearcher(_bits_of(reading)), kept=kept, lane=lane)
 
 
 def answer(reading: Reading, machine: RowAutomaton, *, lane: Lane) -> Any:
-    """See `contract.DeviceTextCodec`."""
     return cuda_rows.answer(reading, machine, OnPairRunner(_bits_of(reading)), lane=lane)
 
 

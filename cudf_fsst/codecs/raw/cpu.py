@@ -13,7 +13,6 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
-    """Bytes that `encode` makes."""
     del signed
     return values.nbytes
 
@@ -37,13 +36,11 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    """Rows that are decoded together."""
     del packed
     return 1
 
 
 def decode(packed: Packed, out: npt.NDArray[np.uint8], first: int = 0, last: int | None = None) -> None:
-    """Write the bytes of values `first` to ``last - 1`` (default: all) to `out`, exactly as many as they are."""
     check(packed)
     last = packed.rows if last is None else last
     values = packed.codes[first * packed.itemsize : last * packed.itemsize]

@@ -49,12 +49,10 @@ def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane) -> Non
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
-    """See `contract.DeviceCodec`."""
     if step == "read":
         yield _halves_kernel
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:
-    """See `contract.DeviceCodec`."""
     del packed
     return 0.0, 0.0
