@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..codecs.registry import texts
-from ..codecs.text.layout import LEVELS, TILE_SIZES
+from ..codecs.text import layout
 from ..interop.cudf import is_cudf, is_cudf_frame
 from ..interop.pandas import from_arrow_column
 from .arrival import Arrival
@@ -66,7 +66,4 @@ def check_options(table: Any, tile_size: Any, level: Any) -> None:
     if table is not None and not isinstance(table, tables := tuple([codec.TABLE for codec in texts()])):
         names = ", ".join(cls.__name__ for cls in tables)
         raise TypeError(f"table must be a {names} or None, not {type(table).__name__}")
-    if tile_size != "auto" and (isinstance(tile_size, bool) or tile_size not in TILE_SIZES):
-        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+    layout.check_options(tile_size, level)

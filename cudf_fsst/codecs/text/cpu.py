@@ -30,7 +30,7 @@ from . import cpu_kernels as kernels
 from .choose import codec_of
 from .cpu_read import read, row_ends, validity
 from .cpu_take import gather, take
-from .layout import LEVELS, TILE_BLOCK, TILE_SIZES, SegmentLayout
+from .layout import TILE_BLOCK, SegmentLayout, check_options
 from .row_lengths import check_ascending, measure, pack
 from .segment import Segment
 from .validate import check
@@ -90,19 +90,10 @@ def train(strings: HostStrings, codec: TextCodec | None = None, *, level: str = 
     ValueError
         An unknown level, or offsets that decrease or lie outside the characters.
     """
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+    check_options("auto", level)
     strings = checked(strings)
     chars = strings.chars[int(strings.offsets[0]) : int(strings.offsets[-1])]
     return (codec or codec_of()).host().train(chars, 0, chars.size, level)
-
-
-def check_options(tile_size: int | str, level: str) -> None:
-    """Raise ValueError for a tile size or a level that there is not."""
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
-    if tile_size != "auto" and tile_size not in TILE_SIZES:
-        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
 
 
 def compress(

@@ -22,7 +22,8 @@ from .choose import codec_of
 from .cuda_choice import ChosenTable
 from .cuda_compress import BesideRound, TextRound
 from .cuda_kernels import get_kernel
-from .cuda_task import TextTask, TileEncoder, check_level
+from .cuda_task import TextTask, TileEncoder
+from .layout import check_options
 from .segment import Segment
 
 
@@ -86,7 +87,7 @@ def _encoded(task: TextTask, encoder: TileEncoder) -> TextTask:
 @cache
 def _encoders(codecs: tuple[TextCodec, ...], level: str) -> list[TileEncoder]:
     """The encoders of codecs; none if one of them has none."""
-    check_level(level)
+    check_options("auto", level)
     every = [codec.device().encoders(level) for codec in codecs]
     return list(chain(*every)) if all(every) else []
 
@@ -128,7 +129,7 @@ def _by_codecs(
 
 def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "default", stream: Any = None) -> Table:
     """Train one table on a whole column."""
-    check_level(level)
+    check_options("auto", level)
     of = codec_of(codec)
     encoders = of.device().encoders(level)
     if not encoders:

@@ -17,6 +17,7 @@ from ...device.waits import Steps
 from ..contract import TextCodec
 from ..table import Table
 from . import cpu, cpu_kernels
+from .layout import check_options
 from .segment import Segment
 
 
@@ -34,7 +35,7 @@ def compress(codecs: Sequence[TextCodec], tasks: Sequence[Any], *, lane: Lane, o
     """
     made: list[list[Segment]] = []
     for task in tasks:
-        cpu.check_options(task.tile_size, task.level)
+        check_options(task.tile_size, task.level)
         strings = cpu.checked(fetch(task.strings, lane))
         scopes = enumerate(cpu.scopes_of(strings.offsets) if strings.rows else ())
         wanted = [scope for i, scope in scopes if task.only is None or i in task.only]

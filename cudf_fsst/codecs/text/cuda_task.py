@@ -13,7 +13,6 @@ from ...buffers import DeviceStrings
 from ...device.memory import Lane, pinned
 from ...device.waits import Steps
 from . import plan
-from .layout import LEVELS
 
 # Characters of a call whose eighth has room for the slots of long columns and for 16 MiB of others.
 _ROOM_FOR_OTHERS = 8 * (80 << 20)
@@ -183,9 +182,3 @@ def takes_all(tasks: Sequence[TextTask]) -> bool:
     known = [limit for limit in limits if limit is not None]
     short = len(known) == len(limits) and all(plan.segment_count(limit) == 1 for limit in known)
     return not short and sum(known) < _ROOM_FOR_OTHERS
-
-
-def check_level(level: str) -> None:
-    """Raise ValueError for an unknown level."""
-    if level not in LEVELS:
-        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")

@@ -24,6 +24,14 @@ ROW_MINIMUM_LIMIT = 2**32 - 1
 SECTIONS = ("block_starts", "row_starts", "row_minima", "row_words", "tile_lengths", "row_bits", "validity")
 
 
+def check_options(tile_size: int | str, level: str) -> None:
+    """Raise ValueError for a tile size or a level that there is not."""
+    if isinstance(tile_size, bool) or tile_size not in ("auto", *TILE_SIZES):
+        raise ValueError(f"tile_size must be 'auto' or one of {TILE_SIZES}, not {tile_size!r}")
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, not {level!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Where one section of ``meta`` lies."""
