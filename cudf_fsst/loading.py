@@ -82,11 +82,11 @@ def of_loaded(loaded: files.Loaded) -> CompressedColumn | CompressedFrame:
     return CompressedFrame._make(HostBackend(), loaded.columns, loaded.labels, indexes.of_loaded(loaded))
 
 
-def _places_of(wanted: Sequence[Hashable], labels: Any, types: Any) -> list[int]:
+def _places_of(names: Sequence[Hashable], labels: Any, types: Any) -> list[int]:
     """Which columns have these labels."""
     del types
     places = []
-    for label in wanted:
+    for label in names:
         try:
             place = labels.get_loc(label)
         except (KeyError, TypeError, pd.errors.InvalidIndexError):

@@ -201,13 +201,13 @@ def decompress(
 
     _check_output(output, files, force)
     format_of(output)
-    found: list[Any] = [load(file) for file in files]
-    for file, one in zip(files, found, strict=True):
-        if isinstance(one, CompressedFrame) != isinstance(found[0], CompressedFrame):
-            held = ["column" if isinstance(of, CompressedFrame) else "frame" for of in (found[0], one)]
+    loaded: list[Any] = [load(file) for file in files]
+    for file, data in zip(files, loaded, strict=True):
+        if isinstance(data, CompressedFrame) != isinstance(loaded[0], CompressedFrame):
+            held = ["column" if isinstance(of, CompressedFrame) else "frame" for of in (loaded[0], data)]
             raise CliError(f"{file} is a {held[0]}, and {files[0]} a {held[1]}; decompress them apart")
     try:
-        compressed: Any = found[0] if len(found) == 1 else concat(found)
+        compressed: Any = loaded[0] if len(loaded) == 1 else concat(loaded)
         if isinstance(compressed, CompressedFrame):
             frame, what = compressed, counted(compressed.shape[1], "column")
         else:
@@ -353,14 +353,14 @@ def _check_column(schema: Any, column: str) -> None:
     raise CliError(f"no column {column!r}; string columns: {known}")
 
 
-def _frame_columns(schema: Any, wanted: list[str]) -> list[str] | None:
+def _frame_columns(schema: Any, names: list[str]) -> list[str] | None:
     """The wanted columns, in the file's order, or None for all."""
-    for name in wanted or schema.names:
+    for name in names or schema.names:
         if name not in schema.names:
             raise CliError(f"no column {name!r}; columns: {', '.join(schema.names) or 'none'}")
         if schema.names.count(name) > 1:
             raise CliError(f"the file has {schema.names.count(name)} columns named {name!r}; rename all but one")
-    return [name for name in schema.names if name in wanted] or None
+    return [name for name in schema.names if name in names] or None
 
 
 def _codec(text: str) -> tuple[str, str]:

@@ -181,17 +181,17 @@ def _wanted_types(
     return found
 
 
-def _both(one: Any, other: Any) -> Any:
+def _both(left: Any, right: Any) -> Any:
     """The type that Arrow would find for the values of two columns of CSV files, of its types for both."""
-    for some, another in ((one, other), (other, one)):
-        if some == another or pa.types.is_null(some):
-            return another
-        if pa.types.is_int64(some) and pa.types.is_float64(another):
-            return another
-        if pa.types.is_date(some) and pa.types.is_timestamp(another):
-            return another
-        if pa.types.is_timestamp(some) and pa.types.is_timestamp(another) and some.tz == another.tz:
-            return another if another.unit == "ns" else some
+    for first, second in ((left, right), (right, left)):
+        if first == second or pa.types.is_null(first):
+            return second
+        if pa.types.is_int64(first) and pa.types.is_float64(second):
+            return second
+        if pa.types.is_date(first) and pa.types.is_timestamp(second):
+            return second
+        if pa.types.is_timestamp(first) and pa.types.is_timestamp(second) and first.tz == second.tz:
+            return second if second.unit == "ns" else first
     return pa.string()
 
 

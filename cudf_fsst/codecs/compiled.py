@@ -93,17 +93,17 @@ class _Waiting(event.Listener):
     def __init__(self) -> None:
         self._depth = 0
         self._start = self._seconds = 0.0
-        self._notified = self._kept = False
+        self._notified = self._has_cache = False
 
-    def on_start(self, found: Any) -> None:
-        if self._depth == 0 and _is_ours(found):
+    def on_start(self, compilation: Any) -> None:
+        if self._depth == 0 and _is_ours(compilation):
             self._start = time.perf_counter()
-            self._kept = isinstance(getattr(found.data["dispatcher"], "_cache", None), caching.Cache)
+            self._has_cache = isinstance(getattr(compilation.data["dispatcher"], "_cache", None), caching.Cache)
             self._depth = 1
         elif self._depth:  # functions that it calls are compiled meanwhile
             self._depth += 1
 
-    def on_end(self, found: Any) -> None:
+    def on_end(self, compilation: Any) -> None:
         if self._depth == 0:
             return
         self._depth -= 1
@@ -112,7 +112,7 @@ class _Waiting(event.Listener):
             self._seconds = seconds
         if seconds > _LONG and not self._notified:
             self._notified = True
-            if not self._kept:
+            if not self._has_cache:
                 tell("compiling for the CPU, which takes some seconds in every process: see NUMBA_CACHE_DIR")
             elif _is_first():
                 tell("compiling for the CPU, once: some 5 s for a first call, half a minute for all kinds of calls")
@@ -130,8 +130,8 @@ def _is_first() -> bool:
     return False
 
 
-def _is_ours(found: Any) -> bool:
-    function = getattr(found.data["dispatcher"], "py_func", None)
+def _is_ours(compilation: Any) -> bool:
+    function = getattr(compilation.data["dispatcher"], "py_func", None)
     return getattr(function, "__module__", "").startswith(f"{__package__}.")
 
 

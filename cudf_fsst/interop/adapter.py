@@ -140,7 +140,7 @@ class Adapter(Protocol):
     def rows_of(self, series: Any, numbers: Any) -> Any:
         """Values at some positions, some of them often; labels are left out."""
 
-    def same(self, one: Any, other: Any) -> bool:
+    def same(self, left: Any, right: Any) -> bool:
         """Whether two Series or DataFrames have equal labels and values."""
 
     def sample(self, values: Sequence[str | None], dtype: Any, kind: Any, stored: dict[str, Any] | None) -> Any:

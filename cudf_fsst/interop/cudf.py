@@ -374,20 +374,20 @@ def holds_strings(data: Any) -> bool:
     return isinstance(dtype, pd.StringDtype) or dtype == np.dtype(object)
 
 
-def same(one: Any, other: Any) -> bool:
-    if not one.index.equals(other.index):
+def same(left: Any, right: Any) -> bool:
+    if not left.index.equals(right.index):
         return False
-    if not hasattr(one, "columns"):
-        return _same_values(one, other)
-    pairs = zip(columns(one), columns(other), strict=True)
+    if not hasattr(left, "columns"):
+        return _same_values(left, right)
+    pairs = zip(columns(left), columns(right), strict=True)
     return all(_same_values(*(cudf_module().Series._from_column(column) for column in pair)) for pair in pairs)
 
 
-def _same_values(one: Any, other: Any) -> bool:
+def _same_values(left: Any, right: Any) -> bool:
     try:
-        return bool(one.reset_index(drop=True).equals(other.reset_index(drop=True)))
+        return bool(left.reset_index(drop=True).equals(right.reset_index(drop=True)))
     except (TypeError, NotImplementedError):  # cuDF does not compare decimals, lists and structs
-        return bool(one.to_arrow().equals(other.to_arrow()))
+        return bool(left.to_arrow().equals(right.to_arrow()))
 
 
 def columns(data: Any) -> list[Any]:

@@ -368,8 +368,8 @@ def column_series(
     return made.rename(name) if index is None else series(made, name, index)
 
 
-def same(one: Any, other: Any) -> bool:
-    return bool(one.equals(other))
+def same(left: Any, right: Any) -> bool:
+    return bool(left.equals(right))
 
 
 def columns(data: Any) -> list[Any]:

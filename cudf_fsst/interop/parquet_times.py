@@ -79,9 +79,9 @@ class _Thrift:
         return self.data[self.at - nbytes : self.at].decode()
 
 
-def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
-    """Places in a footer of the bytes that say, of wanted columns, that times are adjusted to UTC."""
-    found: list[int] = []
+def _adjusted(footer: bytes, is_local: Callable[[str], bool]) -> list[int]:
+    """Places in a footer of the bytes that say, of local columns, that times are adjusted to UTC."""
+    all_places: list[int] = []
     thrift = _Thrift(footer)
     for number, field_type in thrift.fields():
         if number != _SCHEMA:
@@ -96,9 +96,9 @@ def _adjusted(footer: bytes, wanted: Callable[[str], bool]) -> list[int]:
                     places = _adjusted_here(thrift)
                 else:
                     thrift.skip(inner)
-            found += places if wanted(name) else []
+            all_places += places if is_local(name) else []
         break
-    return found
+    return all_places
 
 
 def _adjusted_here(thrift: _Thrift) -> list[int]:
@@ -115,14 +115,14 @@ def _adjusted_here(thrift: _Thrift) -> list[int]:
     return places
 
 
-def make_local(file: BinaryIO, wanted: Callable[[str], bool]) -> int:
+def make_local(file: BinaryIO, is_local: Callable[[str], bool]) -> int:
     """Note in a Parquet file that times of some columns are local; how many there were.
 
     Parameters
     ----------
     file
         To be read and written; complete.
-    wanted
+    is_local
         Whether a column of this name has no zone.
 
     Raises
@@ -140,7 +140,7 @@ def make_local(file: BinaryIO, wanted: Callable[[str], bool]) -> int:
     file.seek(begin)
     footer = file.read(length)
     try:
-        places = _adjusted(footer, wanted)
+        places = _adjusted(footer, is_local)
     except IndexError as error:
         raise ValueError("the footer of the Parquet file ends within a field") from error
     for place in places:

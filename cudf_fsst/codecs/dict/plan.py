@@ -133,12 +133,12 @@ def _values_bound(rows: int, chars: int, bits: int) -> int:
     return chars * _FSST_SIXTEENTHS // 16 - -(-rows * bits // 8) - _OVERHEAD - 1
 
 
-def merges(one: Size, other: Size, rows: int, chars: int, union: Size) -> bool:
+def merges(first: Size, second: Size, rows: int, chars: int, union: Size) -> bool:
     """Whether two consecutive scopes with dictionaries become one.
 
     Parameters
     ----------
-    one, other, union : Size
+    first, second, union : Size
         Of the two scopes, and of one that has the values of both, each once.
     rows, chars
         Of both together.
@@ -148,7 +148,7 @@ def merges(one: Size, other: Size, rows: int, chars: int, union: Size) -> bool:
         and chars < _MOST_MERGED_CHARS
         and union.values <= max(_MIN_MOST, (chars + 4 * rows) // _NBYTES_PER_VALUE)
         and union.chars <= MOST_CHARS
-        and union.nbytes <= one.nbytes + other.nbytes
+        and union.nbytes <= first.nbytes + second.nbytes
     )
 
 

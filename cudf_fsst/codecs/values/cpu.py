@@ -98,7 +98,7 @@ def choose(
     measured = {
         choice: side(choice.codec).measure(sample, signed=signed, **dict(choice.options)) for choice in candidates
     }
-    return plan.choose(sample.nbytes, measured, wanted=codec is not None, what=what)
+    return plan.choose(sample.nbytes, measured, named=codec is not None, what=what)
 
 
 def compress(

@@ -201,7 +201,7 @@ class StreamItem:
         else:
             measured = dict(zip(self.choices, self.sizes, strict=True))
             measured |= {choice: item.sizes[0] for choice, item in self.replaced.items()}
-            choice = plan.choose(self.nbytes, measured, wanted=codec is not None, what=what)
+            choice = plan.choose(self.nbytes, measured, named=codec is not None, what=what)
         if choice in self.replaced:
             self.replacement = self.replaced[choice]
             self.replacement.choose(choice.codec)

@@ -98,19 +98,19 @@ def _candidates(
     )
 
 
-def choose(nbytes: int, measured: Mapping[Choice, int], *, wanted: bool, what: What = None) -> Choice:
+def choose(nbytes: int, measured: Mapping[Choice, int], *, named: bool, what: What = None) -> Choice:
     """The smallest of what was measured on a sample of `nbytes`.
 
     Parameters
     ----------
     nbytes
     measured
-    wanted
+    named
         The user named the codec, so that it is what they get.
     what
         What the log calls the values.
     """
-    alone = None if wanted and measured else Choice(registry.PLAIN.NAME)
+    alone = None if named and measured else Choice(registry.PLAIN.NAME)
     return smallest(tuple(measured), tuple(measured.values()), "sample", nbytes, plain=alone, what=what)
 
 
