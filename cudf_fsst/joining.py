@@ -25,6 +25,7 @@ from .index import CompressedIndex
 from .interop import arrow_columns
 from .interop import pandas as interop_pandas
 from .interop.cudf import cudf_module
+from .naming import What, naming
 
 
 @overload
@@ -82,7 +83,7 @@ def _columns(columns: Sequence[CompressedColumn]) -> CompressedColumn:
         if column.dtype != first.dtype:
             raise TypeError(f"columns are of several dtypes, {first.dtype} and {column.dtype}")
     backend = first._backend
-    content = _contents([column._content for column in columns], backend)
+    (content,) = _contents([[column._content for column in columns]], backend, ["columns"])
     nothing = pd.RangeIndex(0) if isinstance(backend, HostBackend) else cudf_module().RangeIndex(0)
     name, _ = backend.interop.concat_labels([column._name for column in columns], [nothing] * len(columns))
     index = join_indexes([column._index for column in columns], backend, as_concat=True)
@@ -100,10 +101,11 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
             if dtype != other:
                 raise TypeError(f"column {label!r}: frames have it of several dtypes, {dtype} and {other}")
     backend = first._backend
-    columns = [
-        _contents([frame._columns[place] for frame in frames], backend, f"column {label!r}")
-        for place, label in enumerate(first._labels)
-    ]
+    columns = _contents(
+        [[frame._columns[place] for frame in frames] for place in range(len(first._labels))],
+        backend,
+        [f"column {label!r}" for label in first._labels],
+    )
     index = join_indexes([frame._index for frame in frames], backend, as_concat=True)
     labels = first._labels
     if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
@@ -112,7 +114,15 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
     return CompressedFrame._make(backend, columns, labels, index, any(frame._proxied for frame in frames))
 
 
-def _contents(contents: Sequence[Content], backend: Backend, what: str = "columns") -> Content:
+def _contents(columns: Sequence[Sequence[Content]], backend: Backend, whats: Sequence[str]) -> list[Content]:
+    """Contents of columns, each put together of several."""
+    alike = [_alike(contents, backend, what) for contents, what in zip(columns, whats, strict=True)]
+    nodes = join_columns([[content.node for content in contents] for contents in alike], backend, whats)
+    return [Content(node, contents[0].type, contents[0].stored) for node, contents in zip(nodes, alike, strict=True)]
+
+
+def _alike(contents: Sequence[Content], backend: Backend, what: str) -> Sequence[Content]:
+    """Contents that can be put together; TypeError where they cannot."""
     blank = [_is_blank(content, backend) for content in contents]
     typed = [content for content, nothing in zip(contents, blank, strict=True) if not nothing]
     if typed and len(typed) < len(contents):
@@ -127,7 +137,7 @@ def _contents(contents: Sequence[Content], backend: Backend, what: str = "column
     for content in contents[1:]:
         if content.type != first.type and not text:
             raise TypeError(f"{what}: several Arrow types, {first.type} and {content.type}")
-    return Content(join_nodes([content.node for content in contents], backend), first.type, first.stored)
+    return contents
 
 
 def _is_blank(content: Content, backend: Backend) -> bool:
@@ -212,9 +222,8 @@ def join_indexes(members: Sequence[CompressedIndex], backend: Backend, *, as_con
     ):
         plain = not any(pa.types.is_dictionary(level.type) for level in first.levels)
         if plain and not any(freq is not None for freq in first.notes["freqs"]):
-            levels = [
-                _contents(list(same), backend) for same in zip(*(member.levels for member in members), strict=True)
-            ]
+            same_levels = list(zip(*(member.levels for member in members), strict=True))
+            levels = _contents(same_levels, backend, ["columns"] * len(same_levels))
             notes = first.notes
             if as_concat and isinstance(backend, HostBackend) and not notes["multi"] and _has_strings(levels[0]):
                 notes = {**notes, "dtypes": [interop_pandas.joined_dtype(notes["dtypes"][0])]}
@@ -234,14 +243,27 @@ def _has_strings(level: Content) -> bool:
 # Nodes ------------------------------------------------------------------------------------------------------------
 
 
-def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
-    """A node of the rows of all."""
-    nodes = [node for node in nodes if node.rows] or list(nodes[:1])
+def join_columns(columns: Sequence[Sequence[Node]], backend: Backend, whats: Sequence[What]) -> list[Node]:
+    """Of each column a node of the rows of all its nodes; errors call it `whats`."""
+    with_rows = [[node for node in nodes if node.rows] or list(nodes[:1]) for nodes in columns]
+    coded = [nodes for nodes in with_rows if len(nodes) > 1 and any(node.coded for node in nodes)]
+    # Dictionaries of all columns are merged together, which takes little longer than those of one.
+    merged = iter(backend.merged([[part for node in nodes for part in node.segments] for nodes in coded]))
+    joined = []
+    for nodes, what in zip(with_rows, whats, strict=True):
+        with naming(what):
+            if len(nodes) > 1 and any(node.coded for node in nodes):
+                joined.append(of_parts(nodes[0].type, next(merged)))
+            else:
+                joined.append(_joined(nodes, backend))
+    return joined
+
+
+def _joined(nodes: Sequence[Node], backend: Backend) -> Node:
+    """A node of the rows of all; of strings none has a dictionary."""
     first = nodes[0]
     if len(nodes) == 1:
         return first
-    if any(node.coded for node in nodes):
-        return of_parts(first.type, backend.merged([part for node in nodes for part in node.segments]))
     rows, nulls = sum(node.rows for node in nodes), sum(node.null_count for node in nodes)
     validity: Parts = ()
     if any(node.validity for node in nodes):
@@ -256,9 +278,8 @@ def join_nodes(nodes: Sequence[Node], backend: Backend) -> Node:
     if pa.types.is_dictionary(first.type):
         children = first.children  # the same categories, see `_with_same_categories`
     else:
-        children = tuple(
-            join_nodes(list(same), backend) for same in zip(*(node.children for node in nodes), strict=True)
-        )
+        same = list(zip(*(node.children for node in nodes), strict=True))
+        children = tuple(join_columns(same, backend, [None] * len(same)))
     return Node(first.type, rows, nulls, validity, values, segments, children)
 
 

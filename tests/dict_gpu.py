@@ -165,9 +165,9 @@ class Whole:
 
         return node.with_parts(map(part, node.parts))
 
-    def merge(self, parts: Sequence[Part]) -> list[Part]:
+    def merge(self, *columns: Sequence[Part]) -> list[list[Part]]:
         with self.gpu.memory.Lane(self.device.stream()) as lane:
-            found: list[Part] = self.there.merge(parts, lane=lane)
+            found: list[list[Part]] = self.there.merge(columns, lane=lane)
             lane.synchronize()
         return found
 

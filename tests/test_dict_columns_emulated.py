@@ -319,12 +319,17 @@ def test_lanes_that_fill_the_stage(whole: Whole) -> None:
     assert whole.read(node, 16, len(rows)) == rows[16:]
 
 
-@pytest.mark.parametrize("room", [False, True])
-def test_merging(room: bool, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scopes become one as they do on the host, with the same bytes, and rows stay what they are."""
+@pytest.mark.parametrize("room", [0, 20_000, 48 << 20])
+def test_merging(room: int, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes of columns become one as they do on the host, with the same bytes, and rows stay what they are.
+
+    Codes of all columns are there together, of some, or windows of codes of one.
+    """
+    dictionaries = "cudf_fsst.codecs.dict"
+    monkeypatch.setattr(importlib.import_module(f"{dictionaries}.cuda_merge"), "_OTHERS_NBYTES", (64 << 20) - room)
     if not room:  # windows of codes, and several pieces
         monkeypatch.setattr(plan, "PIECE_CODES", 4096)
-        monkeypatch.setattr(importlib.import_module("cudf_fsst.codecs.dict.cuda_pack"), "_WINDOW_NBYTES", 4 << 10)
+        monkeypatch.setattr(importlib.import_module(f"{dictionaries}.cuda_pack"), "_WINDOW_NBYTES", 4 << 10)
     many = [b"Clerk#%09d" % i for i in range(500)]
     pieces = [
         *(some_rows(rng, 1500, WORDS, 0.1), some_rows(rng, 1300, [*WORDS, b"BIKE"]), some_rows(rng, 2100, WORDS[:3])),
@@ -336,15 +341,21 @@ def test_merging(room: bool, whole: Whole, rng: np.random.Generator, monkeypatch
     for piece in pieces:
         (node,) = whole.compress(piece, codec="fsst" if len(piece) == 900 else "dict")
         found += node.segments
-    merged = whole.merge(found)
-    node = of_parts(pa.string(), merged)
-    of_host = cpu_merge.merge(whole.download(of_parts(pa.string(), found)).segments)
-    assert len(merged) == len(of_host) < len(found) - 2
-    same(whole.download(node), of_parts(pa.string(), of_host))
+    waits = whole.device.waits
+    columns = found, found[:3], found[:1]
+    merged = whole.merge(*columns)
+    # For the values, for codes and new values of a batch, and once more at the end; of those of each merge otherwise.
+    assert whole.device.waits - waits <= (3 if room > 20_000 else 8)
+    for parts, of_column in zip(merged, columns, strict=True):
+        of_host = cpu_merge.merge(whole.download(of_parts(pa.string(), of_column)).segments)
+        assert len(parts) == len(of_host)
+        same(whole.download(of_parts(pa.string(), parts)), of_parts(pa.string(), of_host))
+    assert [len(parts) for parts in merged] == [len(found) - 3, 2, 1]
     rows = [row for piece in pieces for row in piece]
+    node = of_parts(pa.string(), merged[0])
     assert whole.read(node) == rows
     assert whole.take(node, np.arange(0, len(rows), 7)) == rows[::7]
-    failing_every_allocation(whole.device, lambda: bool(whole.merge(merged[:1] + found[:2])))
+    failing_every_allocation(whole.device, lambda: bool(whole.merge(merged[0][:1] + found[:2])))
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])

@@ -358,10 +358,10 @@ class DeviceBackend:
         array = self.arrays
         return array.unpackbits(array.asarray(column.owners[0]), bitorder="little")[: column.rows]
 
-    def merged(self, parts: Sequence[Part]) -> list[Part]:
-        """Consecutive parts of strings; of neighbours with dictionaries those are one that are smaller so."""
+    def merged(self, columns: Sequence[Sequence[Part]]) -> list[list[Part]]:
+        """Parts of columns of strings; of neighbours with dictionaries those are one that are smaller so."""
         with self.current(), _gpu().Lane() as lane:
-            found: list[Part] = _gpu().codecs.merge(parts, lane=lane)
+            found: list[list[Part]] = _gpu().codecs.merge(columns, lane=lane)
             return found
 
     def encode(self, values: Any, kind: Any) -> Node:

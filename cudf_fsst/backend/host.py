@@ -199,9 +199,9 @@ class HostBackend:
         """A byte for every row of a column that has nulls, 0 where it is null."""
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")
 
-    def merged(self, parts: Sequence[Part]) -> list[Part]:
-        """Consecutive parts of strings; of neighbours with dictionaries those are one that are smaller so."""
-        return cpu_merge.merge(parts)
+    def merged(self, columns: Sequence[Sequence[Part]]) -> list[list[Part]]:
+        """Parts of columns of strings; of neighbours with dictionaries those are one that are smaller so."""
+        return [cpu_merge.merge(parts) for parts in columns]
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

@@ -210,9 +210,9 @@ def remap(part: DictPart, table: int, itemsize: int, *, lane: Lane, start: int =
     return out
 
 
-def merge(parts: Sequence[Part], *, lane: Lane) -> list[Part]:
-    """Consecutive parts of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
-    return cuda_merge.merge(parts, lane=lane)
+def merge(columns: Sequence[Sequence[Part]], *, lane: Lane) -> list[list[Part]]:
+    """Parts of columns of strings; neighbours with dictionaries are one where that is smaller (`plan.merges`)."""
+    return cuda_merge.merge(columns, lane=lane)
 
 
 def _has_validity(column: ColumnBuffers) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from ..backend import check_options
@@ -12,8 +13,7 @@ from ..frame import CompressedFrame
 from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
 from ..interop.cudf_parquet import Begun
-from ..joining import join_indexes, join_nodes
-from ..naming import naming
+from ..joining import join_columns, join_indexes
 from ..progress import Progress
 from .device import DeviceReader
 from .host import HostReader
@@ -112,11 +112,13 @@ def _read(source: ParquetSource, reader: HostReader | DeviceReader) -> Compresse
                     rows += count
                     progress.step()
                 batch.clear()
-        columns = []
-        for label, by_piece in zip(reader.labels, contents_of, strict=True):
-            with naming(f"column {label!r}"):
-                contents = [by_piece[piece] for piece in sorted(by_piece)]
-                columns.append(reader.join(contents, join_nodes([one.node for one in contents], reader.backend)))
+        contents_in_order = [[by_piece[piece] for piece in sorted(by_piece)] for by_piece in contents_of]
+        nodes = join_columns(
+            [[content.node for content in contents] for contents in contents_in_order],
+            reader.backend,
+            [partial("column {!r}".format, label) for label in reader.labels],
+        )
+        columns = [reader.join(contents, node) for contents, node in zip(contents_in_order, nodes, strict=True)]
         if labels:
             index = join_indexes([labels[piece] for piece in sorted(labels)], reader.backend)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -36,10 +36,8 @@ class Member(NamedTuple):
     numbers: Codes
 
 
-def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] | None = None) -> list[Part]:
+def merge(parts: Sequence[Part]) -> list[Part]:
     """Consecutive parts of a column; neighbours with dictionaries are one where that is smaller (`plan.merges`).
-
-    `merged` does it for parts that all have a dictionary; None: here.
 
     Raises
     ------
@@ -47,17 +45,20 @@ def merge(parts: Sequence[Part], merged: Callable[[list[Any]], Iterable[Part]] |
         A part is damaged.
     """
     parts_merged: list[Part] = []
-    for coded, group in groupby(parts, lambda part: isinstance(part, DictPart)):
-        neighbours = list(group)
-        parts_merged += (merged or _merged)(neighbours) if coded and len(neighbours) > 1 else neighbours
+    for neighbours in runs(parts):
+        while len(neighbours) > 1:
+            members, values = next_merge(neighbours)
+            parts_merged.append(_merged_part(members, values) if len(members) > 1 else neighbours[0])
+            neighbours = neighbours[len(members) :]
+        parts_merged += neighbours
     return parts_merged
 
 
-def _merged(parts: list[Any]) -> Iterator[Part]:
-    while parts:
-        members, values = next_merge(parts)
-        yield _merged_part(members, values) if len(members) > 1 else parts[0]
-        parts = parts[len(members) :]
+def runs(parts: Sequence[Part]) -> Iterator[list[Any]]:
+    """Consecutive parts: neighbours with dictionaries together, each other one by itself."""
+    for coded, group in groupby(parts, lambda part: isinstance(part, DictPart)):
+        neighbours = list(group)
+        yield from [neighbours] if coded else ([part] for part in neighbours)
 
 
 def _size(part: DictPart) -> plan.Size:

@@ -33,17 +33,23 @@ def remap(
     out : int
         Address of the first row's.
     """
-    stop = part.rows if stop is None else stop
+    tables = JobTables()
+    lookups = look_up(part, table, nbytes, out, lane=lane, start=start, stop=part.rows if stop is None else stop)
+    if lookups:
+        cuda_packed.answer(tables, lookups)
+        tables.launch(lane)
+
+
+def look_up(
+    part: DictPart, table: int, nbytes: int, out: int, *, lane: Lane, start: int, stop: int
+) -> list[cuda_packed.LookUp]:
+    """What writes the same as `remap`, where codes are packed; of others it is written at once, and this is empty."""
     itemsize, values = part.itemsize, part.values.rows
     if values == 0:
         lane.zero(out, (stop - start) * nbytes)
-        return
+        return []
     if is_packed(part):
-        if start < stop:
-            tables = JobTables()
-            cuda_packed.answer(tables, [cuda_packed.LookUp(_codes(part, start, stop), table, nbytes, out)])
-            tables.launch(lane)
-        return
+        return [cuda_packed.LookUp(_codes(part, start, stop), table, nbytes, out)] if start < stop else []
     step = max(CODES_NBYTES, scratch_limit(part.chars + 4 * part.rows)) // itemsize
     codes = lane.allocate(min(step, stop - start) * itemsize)
     for first in range(start, stop, step):
@@ -55,6 +61,7 @@ def remap(
         job = launch.MapJob(codes.ptr, itemsize, rows, table, values, to, nbytes, grid)
         tables.add_jobs(read_kernel("dict_map"), launch.READ_THREADS, [grid], job)
         tables.launch(lane)
+    return []
 
 
 def count(part: DictPart, *, lane: Lane) -> Any:

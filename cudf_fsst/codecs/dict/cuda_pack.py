@@ -55,9 +55,9 @@ def validity_task(numbering: cuda_find.Numbered) -> fixed.StreamTask:
     )
 
 
-def code_tasks(numbering: cuda_find.Numbered, address: int) -> list[fixed.StreamTask]:
+def code_tasks(coded: CodedRows, address: int) -> list[fixed.StreamTask]:
     """The tasks that compress a scope's codes, which lie at an address: one for each piece of rows."""
-    return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(numbering, address, 0, numbering.rows)]
+    return [fixed.StreamTask(source, choice=plan.CODES) for source in _sources(coded, address, 0, coded.rows)]
 
 
 def pack(

@@ -303,7 +303,7 @@ class LookUp(NamedTuple):
 
 
 def answer(tables: JobTables, every: Sequence[LookUp]) -> None:
-    """Add what looks up entries, which are of one size: a launch for codes of each size."""
+    """Add what looks up entries: a launch for codes of each size."""
     for itemsize in sorted({lookup.codes.itemsize for lookup in every}):
         same_size = [lookup for lookup in every if lookup.codes.itemsize == itemsize]
         fields, data = list[int](), []
