@@ -346,25 +346,15 @@ class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
-        host = self.to_host()
-        in_version_1 = host._is_text and host._content.node.codec == files.FIRST_TEXT and compression is None
-        index = host._index.for_version_1() if in_version_1 else None
+    def _save(self, path: Any, **options: Any) -> None:
+        in_version_1 = self._is_text and self._content.node.codec == files.FIRST_TEXT and options["compression"] is None
+        index = self._index.for_version_1() if in_version_1 else None
         if index is not None:
-            files.save_text(path, host.segments, host._name, host.dtype, index, storage_options=storage_options)
+            del options["compression"]
+            files.save_text(path, self.segments, self._name, self.dtype, index, **options)
             return
-        labels = pd.Index([host._name], dtype=object, tupleize_cols=False)
-        described = host._index.described()
-        files.save(
-            path,
-            "column",
-            labels,
-            [host._content],
-            *described,
-            len(host),
-            compression=compression,
-            storage_options=storage_options,
-        )
+        labels = pd.Index([self._name], dtype=object, tupleize_cols=False)
+        files.save(path, "column", labels, [self._content], *self._index.described(), len(self), **options)
 
     @classmethod
     def load(cls, path: Any, *, storage_options: Mapping[str, Any] | None = None) -> CompressedColumn:

@@ -427,19 +427,8 @@ class CompressedFrame(ArrowFrame, compute.Refused):
 
     # Elsewhere ----------------------------------------------------------------------------------------------------
 
-    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
-        there = self.to_host()
-        index = there._index.described()
-        files.save(
-            path,
-            "frame",
-            self._labels,
-            there._columns,
-            *index,
-            len(self),
-            compression=compression,
-            storage_options=storage_options,
-        )
+    def _save(self, path: Any, **options: Any) -> None:
+        files.save(path, "frame", self._labels, self._columns, *self._index.described(), len(self), **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         on_gpu = self.device != "cpu"

@@ -56,8 +56,8 @@ class Rows:
         """Whether another one of as many rows has the same labels and dtypes."""
         raise NotImplementedError
 
-    def _save(self, path: Any, compression: str | None, storage_options: Mapping[str, Any] | None) -> None:
-        """Write it to a file; see `save`."""
+    def _save(self, path: Any, **options: Any) -> None:
+        """Write what is in host memory to a file; see `save` and `files.save`."""
         raise NotImplementedError
 
     @property
@@ -325,7 +325,15 @@ class Rows:
         NumPy's numbers in names become Python's.
         Codec ``onpair``, and floats with a NaN where that makes them smaller, are of version 4.
         """
-        self._save(path, compression, storage_options)
+        options = {"compression": compression, "storage_options": storage_options}
+        backend = self._backend
+        if isinstance(backend, HostBackend):
+            self._save(path, **options)
+            return
+        index = self._index.with_levels(move(self._index.levels, backend.to_host))  # labels are looked at first
+        with backend.leaving() as (mover, arrived):
+            there = self._made_of(move(self._contents, mover), HostBackend(), index)
+            there._save(path, **options, arrived=arrived)
 
     def to_host(self: _R, *, stream: Any = None) -> _R:
         """A copy in pinned host memory, moved compressed. What is in host memory is returned itself.

@@ -10,6 +10,7 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from cudf_fsst.files.versions import NEWEST_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
 
+PIECE = values.compress(np.zeros(1, np.uint8), codec="raw")[0]
 TABLE = SymbolTable.from_symbols([b"the ", b"fox", b"ab", b"a", b" "])
 OTHER_TABLE = SymbolTable.from_symbols([b"over ", b"\0"])
 ROWS: list[list[bytes | None]] = [
@@ -403,6 +405,31 @@ def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
         storage.load(path)
 
 
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_bytes_that_arrive_later(compression: str | None, tmp_path: Path) -> None:
+    """Buffers are looked at when they have arrived, and not before."""
+    streams: list[storage.Stream] = [("fsst", small_column()), ("raw", [PIECE] * 3)]
+    of: dict[str, Any] = {"schema": b"a schema", "compression": compression, "version": 4}
+    storage.save_streams(tmp_path / "whole", streams=streams, **of)
+    contents: dict[int, Any] = {}
+
+    def on_its_way(buffer: Any) -> Any:
+        made = np.zeros(buffer.size, np.uint8)
+        contents[id(made)] = made, buffer
+        return made
+
+    def arrived(buffer: Any) -> None:
+        if id(buffer) in contents:
+            contents[id(buffer)][0][:] = contents[id(buffer)][1]
+
+    late: list[storage.Stream] = [
+        (codec, [replace(part, meta=on_its_way(part.meta), codes=on_its_way(part.codes)) for part in parts])
+        for codec, parts in streams
+    ]
+    storage.save_streams(tmp_path / "late", streams=late, arrived=arrived, **of)
+    assert (tmp_path / "late").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
 def seconds(path: Path, streams: list[storage.Stream]) -> float:
     """CPU time of writing and reading these streams, without what happens once."""
     times = []
@@ -419,7 +446,6 @@ def seconds(path: Path, streams: list[storage.Stream]) -> float:
     return min(times)
 
 
-PIECE = values.compress(np.zeros(1, np.uint8), codec="raw")[0]
 MANY: dict[str, Callable[[int], list[storage.Stream]]] = {
     "empty streams": lambda count: [("raw", [])] * 4 * count,
     "streams": lambda count: [("raw", [PIECE])] * count,

@@ -81,6 +81,19 @@ def test_there_and_back(transfer: Any, device: FakeDevice) -> None:
     assert 1 < len(groups) < len(SIZES) / 2
 
 
+def test_each_is_there_when_it_was_waited_for(transfer: Any, device: FakeDevice) -> None:
+    wanted = parts(SIZES)
+    there = transfer.to_device(wanted)
+    for backwards in (False, True):
+        with transfer.Lane() as lane, transfer.Outbox() as outbox:
+            host = outbox.send_in_order(there, lane)
+            sent = list(zip(buffers(host), buffers(wanted), strict=True))
+            outbox.wait(wanted[0].meta)  # which was not sent
+            for one, other in sent[::-1] if backwards else sent:
+                outbox.wait(one)
+                np.testing.assert_array_equal(one, other)
+
+
 def test_what_came_out_together_goes_back_in_one_copy(
     transfer: Any, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

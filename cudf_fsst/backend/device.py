@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,6 +390,12 @@ class DeviceBackend:
 
         with self.current():
             return transfer.to_host(parts, stream=stream)
+
+    @contextmanager
+    def leaving(self) -> Iterator[tuple[Callable[[Sequence[Part]], Sequence[Part]], Callable[[Any], None]]]:
+        """What starts to copy parts to pinned host memory, and what waits for an array there; at the end all are."""
+        with self.current(), _gpu().Lane() as lane, _gpu().Outbox() as outbox:
+            yield partial(outbox.send_in_order, after=lane), outbox.wait
 
     def buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
         """Arrays of bytes of these sizes in host memory; pinned up to the limit, which the GPU takes fast."""

@@ -153,6 +153,8 @@ class Outbox:
         self._lane = _copy_lane()
         self._under_way: deque[tuple[Any, Any, Sequence[tuple[Any, Lane]]]] = deque()
         self._parcel: _Parcel | None = None
+        #: Events behind the copies into arrays, by the arrays' ids.
+        self._copied: dict[int, Any] = {}
 
     def __enter__(self) -> Outbox:
         self._lane.__enter__()
@@ -176,6 +178,22 @@ class Outbox:
         """Start to copy the buffers of parts."""
         sent = iter(self.send_all([buffer for part in parts for buffer in (part.meta, part.codes)], after))
         return [with_buffers(part, next(sent), next(sent)) for part in parts]
+
+    def send_in_order(self, parts: Sequence[Part], after: Lane) -> list[Part]:
+        """Start to copy all there is to send: what files have first is there first. See `wait`."""
+        sent = []
+        for buffers in ([part.meta for part in parts], [part.codes for part in parts]):
+            sent.append(self.send_all(buffers, after))
+            self._dispatch()
+            event = self._lane.event()
+            for array in sent[-1]:
+                self._copied.setdefault(id(array), event)
+        return [with_buffers(part, meta, codes) for part, meta, codes in zip(parts, *sent, strict=True)]
+
+    def wait(self, sent: Any) -> None:
+        """Wait until an array that `send_in_order` gave is there, in any thread; not for anything else."""
+        if (event := self._copied.get(id(sent))) is not None:
+            event.synchronize()
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""
@@ -242,7 +260,8 @@ class Outbox:
     def _keep(self, host: Any, copied: Sequence[tuple[Any, Lane]]) -> None:
         """Hold device buffers, and the lanes that made them, until they have been copied."""
         # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
-        self._under_way.append((self._lane.event(), host, copied))
+        event = self._copied[id(host)] = self._lane.event()
+        self._under_way.append((event, host, copied))
         while self._under_way and self._under_way[0][0].done:
             _, _, sent = self._under_way.popleft()
             for buffer, lane in sent:

@@ -123,12 +123,11 @@ def save_text(
     name: Any,
     dtype: Any,
     index: pd.Index,
-    *,
-    storage_options: storage.Options = None,
+    **options: Any,
 ) -> None:
-    """Write a column of strings in host memory as a file of version 1."""
+    """Write a column of strings in host memory as a file of version 1; `options` are those of `storage.save`."""
     described, stream = schema.to_bytes(name, dtype, index)
-    storage.save(path, segments=segments, schema=described, index=stream, storage_options=storage_options)
+    storage.save(path, segments=segments, schema=described, index=stream, **options)
 
 
 def save(
@@ -141,11 +140,11 @@ def save(
     rows: int,
     *,
     compression: str | None = None,
-    storage_options: storage.Options = None,
+    **options: Any,
 ) -> None:
     """Write columns in host memory as a file of version 2, or of a later one where they need it.
 
-    `holds` is ``"frame"`` or ``"column"``; the label of a column is its name.
+    `holds` is ``"frame"`` or ``"column"``; the label of a column is its name; `options` are those of `storage.save`.
     """
     outer.check(compression)
     named: Sequence[Content] = ()
@@ -174,8 +173,8 @@ def save(
         streams=streams,
         schema=described_bytes,
         version=version,
-        storage_options=storage_options,
         compression=compression,
+        **options,
     )
 
 

@@ -32,6 +32,8 @@ from .versions import FORMAT_VERSION, FRAME_VERSION
 Target = Any
 #: For URLs, as fsspec takes them.
 Options = Mapping[str, Any] | None
+#: Waits until a buffer of a part holds what is to be written. None: all of them do.
+Arrived = Callable[[Any], None] | None
 
 #: The codec of text whose streams version 1 has, and the labels of a frame.
 FIRST_TEXT = texts()[0].NAME
@@ -91,6 +93,7 @@ def save(
     schema: bytes,
     index: bytes | None = None,
     storage_options: Options = None,
+    arrived: Arrived = None,
 ) -> None:
     """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.writing`).
 
@@ -102,13 +105,17 @@ def save(
         In host memory.
     schema, index
         Stored as they are.
+    storage_options
+        For URLs.
+    arrived : callable or None
+        Waits until a buffer of a segment holds what is to be written. None: all of them do.
 
     Raises
     ------
     OSError
         The file cannot be written.
     """
-    _write(path, _Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index), storage_options)
+    _write(path, _Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index, arrived), storage_options)
 
 
 def save_streams(
@@ -118,13 +125,14 @@ def save_streams(
     schema: bytes,
     version: int = FRAME_VERSION,
     storage_options: Options = None,
+    arrived: Arrived = None,
     compression: str | None = None,
 ) -> None:
     """Write the streams of a file of a version after the first, at once or not at all; see `save`.
 
     `compression`: an outer codec of the sections, with which the version is `NEWEST_VERSION`.
     """
-    _write(path, _Sections(version, streams, schema, None, compression), storage_options)
+    _write(path, _Sections(version, streams, schema, None, arrived, compression), storage_options)
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
@@ -172,6 +180,7 @@ class _Sections:
         streams: Sequence[Stream],
         schema: bytes,
         index: bytes | None,
+        arrived: Arrived,
         compression: str | None = None,
     ) -> None:
         tables: dict[tuple[int, Table], int] = {}
@@ -210,7 +219,7 @@ class _Sections:
         contents += [(TABLE, number, table.to_bytes()) for (_, table), number in tables.items()]
         contents += [(META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
         contents += [(CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
-        self._contents = contents
+        self._contents, self._arrived = contents, arrived
         if compression is not None:
             sizes = [memoryview(content).nbytes for _, _, content in contents]
             _share(lambda number: self._wrap(number, compression), range(len(contents)), sizes)
@@ -225,14 +234,20 @@ class _Sections:
 
     def _wrap(self, number: int, compression: str) -> None:
         """Put an outer codec over a section that may have one, if that makes it smaller."""
-        kind, of, content = self._contents[number]
+        kind, of, content = self._there(number)
         stored = outer.wrap(content, compression) if kind in records.WRAPPED else None
         if stored is not None:
             self._contents[number] = kind | outer.NUMBERS[compression] << records.OUTER_SHIFT, of, stored
 
     def sum_up(self, number: int) -> None:
         """Compute the checksum of a section, which `head` wants of each."""
-        self._checksums[number] = xxhash.xxh3_64_intdigest(self._contents[number][2])
+        self._checksums[number] = xxhash.xxh3_64_intdigest(self._there(number)[2])
+
+    def _there(self, number: int) -> tuple[int, int, Any]:
+        """Kind, number and bytes of a section, all of which are there."""
+        if self._arrived is not None:
+            self._arrived(self._contents[number][2])
+        return self._contents[number]
 
     def together(self, run: Sequence[int]) -> tuple[int, list[Any]]:
         """Where consecutive sections lie in the file, and their bytes, with what is between them."""
