@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pickle
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -342,6 +343,10 @@ class Gpu(HostBackend):
 
     def to_host(self, parts: Any, *, stream: Any = None) -> Any:
         return parts
+
+    @contextmanager
+    def leaving(self) -> Iterator[Any]:
+        yield self.to_host, lambda _: None
 
     to_device = to_host
 
