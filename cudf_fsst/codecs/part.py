@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from .table import Table
+
 #: Numbers of a codec's own in a stored segment record.
 PARAMETERS = 4
 #: Bytes that a value of fixed width may have.
@@ -54,7 +56,7 @@ class Part:
     children: tuple[Any, ...] = ()
     rows: int
     null_count: int
-    table: Any
+    table: Table | None
     values_nbytes: int
     meta: Any
     codes: Any
