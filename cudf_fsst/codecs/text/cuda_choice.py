@@ -28,9 +28,9 @@ from .plan import COMPARED_TILE, SAMPLE_CHUNK
 from .views import WORD, FoundPlaces, SampleView, ScopeView, WaveView, words
 
 #: Bytes of workspace in which tables take turns to be trained: so many, or this part of the characters.
-_TRAINING, _TRAINING_PART = 48 << 20, 9
+_TRAINING, _TRAINING_PART = 36 << 20, 9
 #: Bytes of workspace that short columns share beside that.
-_SHORT_ROUND = 12 << 20
+_SHORT_ROUND = 24 << 20
 _MANY_SCOPES = 1 << 16
 _SCOPE_NBYTES, _SAMPLE_NBYTES, _WAVE_NBYTES = (WORD * len(view._fields) for view in (ScopeView, SampleView, WaveView))
 
