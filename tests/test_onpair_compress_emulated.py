@@ -164,3 +164,28 @@ def test_memory_is_given_back(gpu: Gpu, rng: np.random.Generator) -> None:
     tasks: list[tuple[HostStrings, dict[str, Any]]] = [(column([*text(rng, 3000)]), {"level": "max"})]
     compressed(gpu, tasks, ONPAIR)
     failing_every_allocation(gpu.device, lambda: compressed(gpu, tasks, ONPAIR))
+
+
+@pytest.mark.parametrize("sizes", [[1 << 20] * 50, [90 << 20] * 3, [600 << 20], [3 << 29, 5], [1 << 34]], ids=len)
+def test_memory_of_the_choice(sizes: list[int], emulator: Emulator) -> None:
+    """What is taken to train and compare all tables is an eighth of the characters, or 64 MiB."""
+    with emulated(FakeDevice(emulator), "text"):
+        from cudf_fsst.codecs.text import cuda_choice, cuda_room
+        from cudf_fsst.codecs.text.cuda_task import TextTask
+        from cudf_fsst.device import waits
+        from cudf_fsst.device.memory import Lane, Workspace
+
+        class Measured(Workspace):
+            def take(self, lane: Lane) -> None:
+                """Take nothing."""
+
+        encoders = [*FSST.device().encoders("max"), *ONPAIR.device().encoders("max")]
+        tasks = [TextTask(DeviceStrings(1 + size // 30, 0, 0, 4), chars=size, encoder=encoders[0]) for size in sizes]
+        with Lane() as lane:
+            (columns,) = waits.run(lane, cuda_room.plan_columns(tasks, lane))
+            together = list(cuda_choice._rounds(encoders, columns))
+            assert sum(map(len, together)) == len(sizes)
+            assert len(together) <= 1 + len(sizes) // 5
+            for some in together:
+                cuda_choice._Round(encoders, some, lane, lane, work := Measured())
+                assert work.nbytes <= max(64 << 20, sum(sizes) // 8)

@@ -15,22 +15,22 @@ from ...device.memory import ALIGNMENT, Lane, SideLanes, Workspace
 from ...device.waits import Steps
 from ...workers import map_items
 from ..cuda_kernels import blocks
+from ..scratch import scratch_limit
 from ..table import Table
 from . import launch, plan
 from .choose import smallest_of
 from .cuda_encode import Kind, encode
 from .cuda_kernels import get_kernel
-from .cuda_room import RoomColumn, Slot, make_room, plan_columns, rounds, tile_size_of
+from .cuda_room import RoomColumn, Slot, make_room, plan_columns, tile_size_of
 from .cuda_tables import check_nulls, download_found, launch_first_stage, scope_views
 from .cuda_task import TextTask, TileEncoder, TrainingRoom
 from .layout import TILE_BLOCK
 from .plan import COMPARED_TILE, SAMPLE_CHUNK
 from .views import WORD, FoundPlaces, SampleView, ScopeView, WaveView, words
 
-#: Bytes of workspace in which tables take turns to be trained: so many, or this part of the characters.
-_TRAINING, _TRAINING_PART = 36 << 20, 9
-#: Bytes of workspace that short columns share beside that.
-_SHORT_ROUND = 24 << 20
+#: Bytes of workspace in which tables take turns to be trained, at least, and that columns share beside that: so many,
+#: or this part of the characters.
+_TRAINING, _BESIDE, _BESIDE_PART = 36 << 20, 24 << 20, 64
 _MANY_SCOPES = 1 << 16
 _SCOPE_NBYTES, _SAMPLE_NBYTES, _WAVE_NBYTES = (WORD * len(view._fields) for view in (ScopeView, SampleView, WaveView))
 
@@ -140,7 +140,8 @@ class _Round:
         self.candidates = [_Candidate(encoder, limits) for encoder in encoders]
         self._tiles = [_most_tiles(column) for column in columns for _ in range(column.scopes)]
         in_turns, plain = max(one.in_turns for one in self.candidates), sum(column.chars_limit for column in columns)
-        self._turns_nbytes = min(len(limits) * in_turns, max(in_turns, _TRAINING, plain // _TRAINING_PART))
+        room = scratch_limit(plain) - sum(_nbytes(encoders, column) for column in columns)
+        self._turns_nbytes = min(len(limits) * in_turns, max(in_turns, _TRAINING, room))
         given = [column._replace(scopes=0) for column in columns]  # nothing is trained but here
         self.room = make_room(given, lane, [side], work, encode=False, more=self._reserve)
         self._take(work)
@@ -289,6 +290,26 @@ def _spans(column: RoomColumn, places: FoundPlaces, found: Sequence[int]) -> Ite
         yield sum(found[begin + k + 1] - found[begin + k] for k in own), len(own)
 
 
+def _nbytes(encoders: Sequence[TileEncoder], column: RoomColumn) -> int:
+    """Bytes that a column takes of a round's workspace, beside the room in which tables take turns; about."""
+    each = [encoder.training_nbytes(_MANY_SCOPES, column.chars_limit)._replace(in_turns=0) for encoder in encoders]
+    return column.scopes * (sum(map(sum, each)) + 2 * COMPARED_TILE * _most_tiles(column)) + 4 * column.row_blocks
+
+
+def _rounds(encoders: Sequence[TileEncoder], columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
+    """Columns that share a workspace within the memory rule."""
+    together: list[RoomColumn] = []
+    nbytes = chars = 0
+    for column in columns:
+        nbytes, chars = nbytes + _nbytes(encoders, column), chars + column.chars_limit
+        if together and nbytes > max(_BESIDE, chars // _BESIDE_PART):
+            yield together
+            together, nbytes, chars = [], _nbytes(encoders, column), column.chars_limit
+        together.append(column)
+    if together:
+        yield together
+
+
 def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: Lane, one_scope: bool = False) -> Steps:
     """Train the tables of all scopes of columns with each encoder, and take the smallest of each scope.
 
@@ -308,11 +329,7 @@ def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: 
     planned = [task._replace(encoder=encoders[0], table=None, tables=()) for task in tasks]
     columns = yield from plan_columns(planned, lane, one_scope=one_scope)
 
-    def nbytes_of(column: RoomColumn) -> int:
-        each = [encoder.training_nbytes(_MANY_SCOPES, column.chars_limit)._replace(in_turns=0) for encoder in encoders]
-        return column.scopes * (sum(map(sum, each)) + 2 * COMPARED_TILE * _most_tiles(column)) + 4 * column.row_blocks
-
-    for together in rounds(columns, nbytes_of, _SHORT_ROUND):
+    for together in _rounds(encoders, columns):
         with Workspace() as work, SideLanes(lane, 1) as (side,):
             chosen = yield from _Round(encoders, together, lane, side, work).steps(one_scope=one_scope)
         for column, choices in zip(together, chosen, strict=True):

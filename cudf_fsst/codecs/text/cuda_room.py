@@ -293,15 +293,8 @@ def _pool(shape: tuple[Any, ...], _device: int) -> int:
     return room // ALIGNMENT * ALIGNMENT
 
 
-def rounds(
-    columns: Sequence[RoomColumn],
-    nbytes_of: Callable[[RoomColumn], int] = lambda column: column.nbytes,
-    short_round: int = _SHORT_ROUND,
-) -> Iterator[list[RoomColumn]]:
-    """Columns that share a workspace within the memory rule, and an encoder; short ones, then longer ones.
-
-    `nbytes_of`: what a column takes of a round's workspace; `short_round`: what short ones share.
-    """
+def rounds(columns: Sequence[RoomColumn]) -> Iterator[list[RoomColumn]]:
+    """Columns that share a workspace within the memory rule, and an encoder; short ones, then longer ones."""
     if len(columns) == 1:
         yield list(columns)
         return
@@ -312,11 +305,11 @@ def rounds(
             if (column.segments == 1) != short or column.encoder is not encoder:
                 continue
             chars += column.chars_limit
-            nbytes += nbytes_of(column)
-            limit = short_round if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
+            nbytes += column.nbytes
+            limit = _SHORT_ROUND if short else max(_LONG_ROUND, chars // _LONG_ROUND_SHARE)
             if together and nbytes > limit:
                 yield together
-                together, nbytes, chars = [], nbytes_of(column), column.chars_limit
+                together, nbytes, chars = [], column.nbytes, column.chars_limit
             together.append(column)
         if together:
             yield together
