@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
-from ..text.cpu_search_kernels import AUTOMATON, BEHIND, LANES, STATES
+from ..text.cpu_search_kernels import AUTOMATON, BEHIND, LANES, STATES, runners
 from ..unaligned import load8, load16, load32, load64, store16, store32, store64
 
 # What `lift` makes begins with the bits of a code. Entries follow, one for each state and code, then for each of them
@@ -26,9 +26,7 @@ _LENGTH_SHIFT = np.uint64(40)
 _FOUND_BITS = np.uint64((1 << 40) - (1 << 28))
 _PLANE = np.uint64(0xFFFF)
 
-# What is kept of a lane, by place in an array: the first tile of its batch, of the next one, and of the next lane; the
-# address of its next code, where this code's sum of entries goes, and the codes left in the batch; its state, shifted
-# as in an entry, and the sum of entries.
+# State of a lane, by place in an array, as text/cpu_search_kernels.py has it.
 _TILE, _BATCH, _LAST, _AT, _TO, _LEFT, _STATE, _TOTAL = range(8)
 #: Codes that `unpack` may write behind those of a tile.
 SPARE = 3
@@ -124,46 +122,7 @@ def unpack(at: int, size: int, nbytes: int, end: int, bits: int, out: int) -> No
         i += 1
 
 
-@njit()
-def _run(lanes: Any, i: int, count: int, entries: int) -> None:
-    """Run over the next codes of a lane, and write the sums of their entries."""
-    at, to, state, total = lanes[i, _AT], lanes[i, _TO], lanes[i, _STATE], np.uint64(lanes[i, _TOTAL])
-    for j in range(count):
-        entry = load64(entries + 8 * (state | np.int64(load16(at + 2 * j))))
-        total += entry
-        store64(to + 8 * j, total)
-        state = np.int64(entry & _STATE_BITS)
-    lanes[i, _STATE], lanes[i, _TOTAL] = state, np.int64(total)
-
-
-@njit()
-def _run_in_turns(lanes: Any, count: int, entries: int) -> None:
-    """Run over the next codes of all lanes: a state depends on the one before, so one lane alone waits."""
-    at_a, to_a, state_a, total_a = lanes[0, _AT], lanes[0, _TO], lanes[0, _STATE], np.uint64(lanes[0, _TOTAL])
-    at_b, to_b, state_b, total_b = lanes[1, _AT], lanes[1, _TO], lanes[1, _STATE], np.uint64(lanes[1, _TOTAL])
-    at_c, to_c, state_c, total_c = lanes[2, _AT], lanes[2, _TO], lanes[2, _STATE], np.uint64(lanes[2, _TOTAL])
-    at_d, to_d, state_d, total_d = lanes[3, _AT], lanes[3, _TO], lanes[3, _STATE], np.uint64(lanes[3, _TOTAL])
-    for i in range(count):
-        entry = load64(entries + 8 * (state_a | np.int64(load16(at_a + 2 * i))))
-        total_a += entry
-        store64(to_a + 8 * i, total_a)
-        state_a = np.int64(entry & _STATE_BITS)
-        entry = load64(entries + 8 * (state_b | np.int64(load16(at_b + 2 * i))))
-        total_b += entry
-        store64(to_b + 8 * i, total_b)
-        state_b = np.int64(entry & _STATE_BITS)
-        entry = load64(entries + 8 * (state_c | np.int64(load16(at_c + 2 * i))))
-        total_c += entry
-        store64(to_c + 8 * i, total_c)
-        state_c = np.int64(entry & _STATE_BITS)
-        entry = load64(entries + 8 * (state_d | np.int64(load16(at_d + 2 * i))))
-        total_d += entry
-        store64(to_d + 8 * i, total_d)
-        state_d = np.int64(entry & _STATE_BITS)
-    lanes[0, _STATE], lanes[0, _TOTAL] = state_a, np.int64(total_a)
-    lanes[1, _STATE], lanes[1, _TOTAL] = state_b, np.int64(total_b)
-    lanes[2, _STATE], lanes[2, _TOTAL] = state_c, np.int64(total_c)
-    lanes[3, _STATE], lanes[3, _TOTAL] = state_d, np.int64(total_d)
+_run, _run_in_turns = runners(load16, 2, _STATE_BITS)
 
 
 @njit()
