@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..codecs.node import Content
-from ..codecs.part import Part
+from ..codecs.part import Leaf
 from ..naming import What, named
 
 
@@ -53,7 +53,7 @@ def log_compressed(tasks: Sequence[SeriesTask], contents: Sequence[Content]) -> 
 Described = tuple[dict[str, Any], list[Content]]
 
 
-def move(contents: Sequence[Content], mover: Callable[[Sequence[Part]], Sequence[Part]]) -> list[Content]:
+def move(contents: Sequence[Content], mover: Callable[[Sequence[Leaf]], Sequence[Leaf]]) -> list[Content]:
     """Contents whose parts lie elsewhere; `mover` moves all parts at once."""
     moved = iter(mover([part for content in contents for part in content.node.parts]))
     return [replace(content, node=content.node.with_parts(moved)) for content in contents]

@@ -15,7 +15,7 @@ from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, DeviceStrings, HostStrings
 from ..codecs.chosen import Chosen, Ordered
 from ..codecs.node import Content, DictPart, Node, check_codec, is_strings
-from ..codecs.part import Part
+from ..codecs.part import Leaf, Part
 from ..codecs.span import Span
 from ..codecs.table import Table
 from ..codecs.task import ColumnTask
@@ -119,7 +119,7 @@ class DeviceBackend:
         """Columns that were compressed in the stream `apart`, for use in cuDF's default stream."""
         from ..device.transfer import with_buffers
 
-        def parts(node: Node) -> Iterator[Part]:
+        def parts(node: Node) -> Iterator[Leaf]:
             return (with_buffers(part, apart.keep(part.meta), apart.keep(part.codes)) for part in node.parts)
 
         return [replace(content, node=content.node.with_parts(parts(content.node))) for content in contents]
@@ -384,7 +384,7 @@ class DeviceBackend:
             lane.synchronize()
         return found
 
-    def to_host(self, parts: Sequence[Part], *, stream: Any = None) -> list[Part]:
+    def to_host(self, parts: Sequence[Leaf], *, stream: Any = None) -> list[Leaf]:
         """Copy parts to pinned host memory."""
         from ..device import transfer
 
@@ -392,7 +392,7 @@ class DeviceBackend:
             return transfer.to_host(parts, stream=stream)
 
     @contextmanager
-    def leaving(self) -> Iterator[tuple[Callable[[Sequence[Part]], Sequence[Part]], Callable[[Any], None]]]:
+    def leaving(self) -> Iterator[tuple[Callable[[Sequence[Leaf]], Sequence[Leaf]], Callable[[Any], None]]]:
         """What starts to copy parts to pinned host memory, and what waits for an array there; at the end all are."""
         with self.current(), _gpu().Lane() as lane, _gpu().Outbox() as outbox:
             yield partial(outbox.send_in_order, after=lane), outbox.wait
@@ -403,7 +403,7 @@ class DeviceBackend:
 
         return host_buffers(sizes)
 
-    def to_device(self, parts: Sequence[Part], *, stream: Any = None) -> list[Part]:
+    def to_device(self, parts: Sequence[Leaf], *, stream: Any = None) -> list[Leaf]:
         """Copy parts to the GPU."""
         from ..device import transfer
 

@@ -14,7 +14,7 @@ from ..lazy import lazy
 from ..naming import What, named
 from .dict import NAME
 from .dict.few import Few
-from .part import Packed, Part, edges_of
+from .part import Leaf, Packed, edges_of
 from .registry import PLAIN, string_names, texts
 from .text.segment import Segment, Segments
 
@@ -111,7 +111,7 @@ class Node:
         return sum(part.chars for part in self.segments)
 
     @property
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Leaf]:
         """Everything that has buffers, in stored order."""
         yield from self.validity
         for parts in self.values:
@@ -121,7 +121,7 @@ class Node:
         for child in self.children:
             yield from child.parts
 
-    def with_parts(self, parts: Iterator[Part]) -> Node:
+    def with_parts(self, parts: Iterator[Leaf]) -> Node:
         """A node of the same shape whose parts are the next ones of an iterator, in the order of `parts`."""
 
         def some(old: Sequence[Any]) -> tuple[Any, ...]:
@@ -186,7 +186,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class DictPart(Part):
+class DictPart:
     """Consecutive rows of strings that repeat: the number of each row's value, and the distinct values.
 
     Its children are columns, so whatever reads a column reads them.
@@ -206,23 +206,23 @@ class DictPart(Part):
     values: Node
     chars: int
     known: Known = field(default_factory=Known, repr=False)
-    codec: ClassVar[str] = NAME  # type: ignore[misc]  # a fact of the class
-    table: ClassVar[None] = None  # type: ignore[misc]  # a fact of the class
+    codec: ClassVar[str] = NAME
+    table: ClassVar[None] = None
 
     @property
-    def children(self) -> tuple[Node, Node]:  # type: ignore[override]  # read alone, as in all parts
+    def children(self) -> tuple[Node, Node]:
         return self.indices, self.values
 
     @property
-    def rows(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def rows(self) -> int:
         return self.indices.rows
 
     @property
-    def null_count(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def null_count(self) -> int:
         return self.indices.null_count
 
     @property
-    def values_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def values_nbytes(self) -> int:
         return self.chars
 
     @property
@@ -236,11 +236,11 @@ class DictPart(Part):
         return self.packed[0].itemsize
 
     @property
-    def leaves(self) -> Iterator[Part]:
+    def leaves(self) -> Iterator[Leaf]:
         for child in self.children:
             yield from child.parts
 
-    def with_leaves(self, parts: Iterator[Part]) -> DictPart:
+    def with_leaves(self, parts: Iterator[Leaf]) -> DictPart:
         return DictPart(self.indices.with_parts(parts), self.values.with_parts(parts), self.chars, self.known)
 
     @property
@@ -248,11 +248,11 @@ class DictPart(Part):
         return sum(part.nbytes for part in self.leaves)
 
     @property
-    def meta_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def meta_nbytes(self) -> int:
         return sum(part.meta_nbytes for part in self.leaves)
 
     @property
-    def codes_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def codes_nbytes(self) -> int:
         return sum(part.codes_nbytes for part in self.leaves)
 
     def check_buffers(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,64 +29,98 @@ def align(nbytes: int, to: int = ALIGNMENT) -> int:
     return -(-nbytes // to) * to
 
 
-class Part:
+class Part(Protocol):
     """Consecutive rows, compressed by one codec; in host or GPU memory. Immutable; equal to itself alone.
 
     What moves, counts and stores parts knows no more of them than this.
-
-    Attributes
-    ----------
-    codec : str
-    children : tuple of Node
-        Columns that it consists of, instead of buffers; () of most parts.
-    rows : int
-        At least 1.
-    null_count : int
-        0 of values, whose nulls are a bitmap beside them.
-    table
-        A `table.Table` that the part shares with others; None of values.
-    values_nbytes : int
-        Bytes of what was compressed: of values, or characters.
-    meta, codes
-        On the host `numpy.ndarray` of uint8, on the GPU `rmm.DeviceBuffer`; of exactly the sizes that follow.
-    meta_nbytes, codes_nbytes : int
     """
 
-    codec: str
-    children: tuple[Any, ...] = ()
-    rows: int
-    null_count: int
-    table: Table | None
-    values_nbytes: int
-    meta: Any
-    codes: Any
-    meta_nbytes: int
-    codes_nbytes: int
+    @property
+    def codec(self) -> str:
+        """The name of its codec."""
+
+    @property
+    def children(self) -> tuple[Any, ...]:
+        """Columns (`Node`) that it consists of, instead of buffers; () of most parts."""
+
+    @property
+    def rows(self) -> int:
+        """At least 1."""
+
+    @property
+    def null_count(self) -> int:
+        """0 of values, whose nulls are a bitmap beside them."""
+
+    @property
+    def table(self) -> Table | None:
+        """What the part shares with others; None of values."""
+
+    @property
+    def values_nbytes(self) -> int:
+        """Bytes of what was compressed: of values, or characters."""
+
+    @property
+    def meta_nbytes(self) -> int:
+        """Bytes of ``meta``."""
+
+    @property
+    def codes_nbytes(self) -> int:
+        """Bytes of ``codes``."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of the two buffers. The table is not counted: parts share it."""
-        return self.meta_nbytes + self.codes_nbytes
 
     @property
-    def leaves(self) -> Iterator[Part]:
+    def leaves(self) -> Iterator[Leaf]:
         """The parts that have its buffers, in stored order: itself, or those of its children."""
-        yield self
 
-    def with_leaves(self, parts: Iterator[Part]) -> Part:
+    def with_leaves(self, parts: Iterator[Leaf]) -> Part:
         """A part of these rows with other buffers: its `leaves` are the next of `parts`."""
-        return next(parts)
 
     def check_buffers(self) -> None:
         """Raise ValueError unless the buffers, on the host or on a GPU, have the sizes that are stated."""
-        for name in ("meta", "codes"):
-            found, stated = getattr(self, name).size, getattr(self, f"{name}_nbytes")
-            if found != stated:
-                raise ValueError(f"damaged segment: {name} has {found} bytes, not {stated}")
+
+
+class Leaf(Part, Protocol):
+    """A part with buffers, of exactly the sizes that are stated.
+
+    On the host they are `numpy.ndarray` of uint8, on a GPU `rmm.DeviceBuffer`.
+    """
+
+    @property
+    def meta(self) -> Any:
+        """What is stored beside the codes."""
+
+    @property
+    def codes(self) -> Any:
+        """The codes."""
+
+
+class Buffers:
+    """What all leaves have."""
+
+    children: ClassVar[tuple[Any, ...]] = ()
+
+    @property
+    def nbytes(self: Leaf) -> int:
+        return self.meta_nbytes + self.codes_nbytes
+
+    @property
+    def leaves(self: Leaf) -> Iterator[Leaf]:
+        yield self
+
+    def with_leaves(self, parts: Iterator[Leaf]) -> Leaf:
+        return next(parts)
+
+    def check_buffers(self: Leaf) -> None:
+        for name, buffer, nbytes in (("meta", self.meta, self.meta_nbytes), ("codes", self.codes, self.codes_nbytes)):
+            if buffer.size != nbytes:
+                raise ValueError(f"damaged segment: {name} has {buffer.size} bytes, not {nbytes}")
 
 
 @dataclass(frozen=True, eq=False)
-class Packed(Part):
+class Packed(Buffers):
     """Consecutive values of one width, compressed.
 
     The values are bits to a codec: rows times `itemsize` bytes. What lies under nulls is filled in before
@@ -108,12 +142,11 @@ class Packed(Part):
     codes: Any = field(repr=False)
     meta_nbytes: int
     codes_nbytes: int
-    # What all parts have is a fact of the class here, and no field, which mypy does not let a subclass say.
-    null_count: ClassVar[int] = 0  # type: ignore[misc]  # a fact of the class
-    table: ClassVar[None] = None  # type: ignore[misc]  # a fact of the class
+    null_count: ClassVar[int] = 0
+    table: ClassVar[None] = None
 
     @property
-    def values_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def values_nbytes(self) -> int:
         """Bytes of the values."""
         return self.rows * self.itemsize
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..part import Part
+from ..part import Buffers
 from ..table import Table
 from .layout import SegmentLayout
 
 
 @dataclass(frozen=True, eq=False)
-class Segment(Part):
+class Segment(Buffers):
     """Consecutive rows of text, compressed. Columns share segments.
 
     Attributes
@@ -29,14 +29,13 @@ class Segment(Part):
     codes: Any = field(repr=False)
     codes_nbytes: int
 
-    # What follows from other attributes can be read alone; mypy takes a part's for such that can be set.
     @property
-    def codec(self) -> str:  # type: ignore[override]  # read alone, as in all parts
+    def codec(self) -> str:
         """The name of the codec that made it, which its table says."""
         return self.table.codec
 
     @property
-    def rows(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def rows(self) -> int:
         return self.layout.rows
 
     @property
@@ -47,7 +46,7 @@ class Segment(Part):
     values_nbytes = chars
 
     @property
-    def meta_nbytes(self) -> int:  # type: ignore[override]  # read alone, as in all parts
+    def meta_nbytes(self) -> int:
         return self.layout.meta_nbytes
 
     def section(self, name: str) -> npt.NDArray[Any]:
