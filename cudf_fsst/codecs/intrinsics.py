@@ -243,3 +243,14 @@ def count_below(typingctx: Any, at: Any, value: Any) -> Any:
         return builder.ctpop(_bits(builder, below))
 
     return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def equal_to(typingctx: Any, at: Any, value: Any) -> Any:
+    """Which of 64 bytes are a value; see `unaligned`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        some = builder.load(builder.inttoptr(args[0], _BYTES.as_pointer()), align=1)
+        return _bits(builder, builder.icmp_unsigned("==", some, _splat(builder, args[1], _BYTES)))
+
+    return types.uint64(types.int64, types.uint8), codegen

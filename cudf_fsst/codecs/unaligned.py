@@ -23,8 +23,11 @@ copy, move, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "trailing
 #: for a byte, and the one behind it for none. `base` bytes are before them, and the code `before`; `limits` is the
 #: address of a table's `length_limits`. 64 bytes from `at` are read. Returns the bytes with them, or -1: an escape is
 #: behind an escape. ``count_below(at, value)``: how many of the 64 bytes at an address are below it. ``fill64(at)``:
-#: let them be 255. ``prefetch(at)``: have what is there on its way into the caches.
-place64, count_below, fill64, prefetch = map(Intrinsic, ("place64", "count_below", "fill64", "prefetch"))
+#: let them be 255. ``equal_to(at, value)``: a bit for each of them, 1 where it is a value, a uint8. ``prefetch(at)``:
+#: have what is there on its way into the caches.
+place64, count_below, fill64, equal_to, prefetch = map(
+    Intrinsic, ("place64", "count_below", "fill64", "equal_to", "prefetch")
+)
 
 #: ``ends8(low, high, width, minimum, base, out)``: where 8 rows end, as int64 to `out`, and the last of these. Lengths
 #: less `minimum` are `width` bits each, four from the lowest bit of `low` on, and four of `high`; `base` is where the

@@ -150,6 +150,31 @@ def test_values_of_a_length_in_several_groups_of_rows() -> None:
         check(rows, segments, [IsIn(tuple(row for row in rows[first : first + 800 : 16] if row))])
 
 
+@pytest.mark.parametrize("codec", [(), (onpair,)], ids=["fsst", "onpair"])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("tile_size", [128, 256, 1024])
+@pytest.mark.parametrize("kind", ["digits", "addresses", "names", "alike", "bytes"])
+def test_values_of_lengths_that_rows_have(kind: str, tile_size: int, level: str, codec: tuple[Any, ...]) -> None:
+    """Rows are looked at as they lie; of one value, tiles that cannot have it are left out."""
+    rng = np.random.default_rng(6)
+    numbers = rng.integers(0, 10**9, 9000).tolist()
+    many: dict[str, list[bytes]] = {
+        "digits": [b"%09d" % number for number in numbers],
+        "addresses": [b"http://www.example.org/%d/%d" % (number % 50, number) for number in numbers],
+        "names": [b"Customer#%09d" % (number % 3000) for number in numbers],
+        "alike": [b"ab" * (number % 4) + b"a" * (number % 3) for number in numbers],
+        "bytes": [rng.bytes(12 + number % 2) for number in numbers],
+    }
+    rows: Rows = [*many[kind]]
+    rows[::50] = [None] * len(rows[::50])
+    rows[100:110] = [b"", b"x" * 700, b"", b"y" * 3000, b"", b"", b"z", many[kind][0], many[kind][0][:-1], b""]
+    segments = cpu.compress(column(rows), *codec, tile_size=tile_size, level=level)
+    some = list(dict.fromkeys(row for row in [*many[kind][:12], rows[6000], rows[-1]] if row))
+    changed = [row[:at] + b"!" + row[at + 1 :] for row in some[:2] for at in range(0, len(row), 3)]
+    asked: list[Question] = [Like((value,)) for value in (*some, *changed)]
+    check(rows, segments, [*asked, IsIn(tuple(some)), IsIn((*some[:4], *changed)), IsIn((*some[:3], b""))])
+
+
 @pytest.mark.parametrize("room", [64, 1000, 2**18])
 def test_beginnings_and_ends(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of words, of more, and of rows that are not decoded with their neighbours."""

@@ -19,6 +19,7 @@ from ..text.search import Automaton as ByteAutomaton
 from ..text.segment import Segment
 from ..unaligned import address
 from ..work import cut
+from . import cpu_compare_kernels as comparing
 from . import cpu_kernels as kernels
 from . import cpu_rows_kernels as rows
 from .automaton import automaton
@@ -90,7 +91,17 @@ def _symbols(table: SymbolTable) -> tuple[npt.NDArray[Any], ...]:
 
 
 DECODER = decoder(
-    kernels.decode_tile, _symbols, CodeComparer(kernels.place_codes, kernels.mark_codes, kernels.same_codes)
+    kernels.decode_tile,
+    _symbols,
+    CodeComparer(
+        comparing.place_codes,
+        comparing.mark_codes,
+        comparing.mark_second,
+        comparing.same_codes,
+        comparing.plan_value,
+        comparing.may_have,
+        comparing.may_end,
+    ),
 )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..jit import njit
 from ..text.cpu_search_kernels import entry_of
 from ..text.layout import TILE_BLOCK
-from ..unaligned import copy, fill64, load8, load64, place64, store8, store16, store64, trailing_zeros
+from ..unaligned import copy, load8, load64, store8, store16, store64, trailing_zeros
 from .automaton import COST_SHIFT
 from .symbols import HASH_MULTIPLIER, HASH_SHIFT
 
@@ -285,74 +285,6 @@ def decode_tile(at: int, end: int, out: int, nbytes: int, limit: int, table: tup
                 return False
             out += length
     return out == stop
-
-
-@njit()
-def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: tuple[int, int, int]) -> int:
-    """Where the symbols of a tile end that is not raw; see `text.cpu_places_kernels.CodeComparer`."""
-    limits = table[2]
-    count = end - at
-    total, before = np.int64(0), np.int64(0)
-    source, done = at, 0
-    if at + (count + 63) // 64 * 64 > limit:  # read from where places go, each before it is written
-        copy(places, at, count)
-        source = places
-    while done < count:
-        last = np.int64(load8(source + done + 63))
-        total = place64(source + done, count - done, before, limits, total, places + done)
-        if total < 0:
-            return 0
-        before = last
-        done += 64
-    for i in range(done, 256, 64):
-        fill64(places + i)
-    dangling = load8(end - 1) == 255 and (count == 1 or load8(end - 2) != 255)
-    return done if total == nbytes and not dangling else -1
-
-
-@njit()
-def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: tuple[int, int, int]) -> None:
-    """Which codes may begin a value; see `text.cpu_places_kernels.CodeComparer`."""
-    symbols, symbol_lengths, _ = table
-    word = load64(value)
-    for code in range(256):
-        length = np.int64(load8(symbol_lengths + code))
-        symbol = load64(symbols + 8 * code)
-        for have in range(1, length + 1):
-            some = min(have, nbytes)
-            different = (symbol >> np.uint64(8 * (length - have))) ^ word
-            if some == 0 or different << np.uint64(64 - 8 * some) == np.uint64(0):
-                at = out + 8 * (8 * code + have - 1)
-                store64(at, load64(at) | (yes if have >= nbytes else maybe))
-    at = out + 8 * 8 * 255
-    store64(at, load64(at) | maybe)
-
-
-@njit()
-def same_codes(at: int, end: int, have: int, value: int, nbytes: int, table: tuple[int, int, int]) -> int:
-    """Compare what codes stand for with a value; see `text.cpu_places_kernels.CodeComparer`."""
-    symbols, symbol_lengths, _ = table
-    done = np.int64(0)
-    while at < end and done < nbytes:
-        code = np.int64(load8(at))
-        at += 1
-        word, length = load64(symbols + 8 * code), np.int64(load8(symbol_lengths + code))
-        if code == 255:
-            if at == end:
-                break
-            word, length = np.uint64(load8(at)), 1
-            at += 1
-        if 0 < have < length:
-            word >>= np.uint64(8 * (length - have))
-            length = have
-        have = 0
-        length = min(length, nbytes - done)
-        if length <= 0:
-            break
-        if (word ^ load64(value + done)) << np.uint64(64 - 8 * length) != np.uint64(0):
-            return -1
-        done += length
-    return done
 
 
 @njit()

@@ -28,7 +28,7 @@ from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..text.row_lengths import row_ends
 from ..text.rows import STATE_PLACE, STATE_SHIFT, UNDECIDED_SHIFT, Lifted
 from ..unaligned import address, load8, load16, load32, load64, store8, store16, store32, trailing_zeros
-from .cpu_kernels import place_codes
+from .cpu_compare_kernels import place_codes
 from .rows import lift
 from .symbols import ESCAPE, SymbolTable
 

@@ -11,10 +11,12 @@ import numpy.typing as npt
 from ...workers import map_items
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, matcher
+from ..text.cpu_places_kernels import NO_CODES
 from ..text.plan import COMPARED_TILE, choice_sample, scope_nbytes
 from ..text.search import Automaton
 from ..text.segment import Segment
 from ..unaligned import address
+from . import cpu_compare_kernels as comparing
 from . import cpu_kernels as kernels
 from . import cpu_rows_kernels as rows
 from . import cpu_search_kernels as searching
@@ -87,7 +89,13 @@ def _decoding(table: OnPairTable) -> tuple[npt.NDArray[Any], ...]:
     return table.words, table.lengths, table.head
 
 
-DECODER = decoder(kernels.decode_tile, _decoding)
+DECODER = decoder(
+    kernels.decode_tile,
+    _decoding,
+    NO_CODES._replace(
+        same=comparing.same_codes, plan=comparing.plan_value, may_have=comparing.may_have, may_end=comparing.may_end
+    ),
+)
 
 
 def _lift(machine: Automaton, table: OnPairTable) -> npt.NDArray[np.uint64]:

@@ -9,6 +9,7 @@ looked at. Decoding all of them for a beginning takes 1.4 to 1.7 times as long a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import groupby
@@ -21,8 +22,9 @@ from ..part import edges_of
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_compare_kernels as kernels
-from .cpu_places_kernels import MARKS, scratch_nbytes
+from .cpu_places_kernels import MARKS, PLAN_NBYTES, scratch_nbytes
 from .cpu_read import SegmentReader
+from .cpu_values_kernels import untuned
 from .layout import ROW_BLOCK
 from .segment import Segment
 
@@ -30,6 +32,8 @@ from .segment import Segment
 _CHUNK_CHARS, _CHUNK_ROW_BLOCKS = 2**22, 1024
 #: Characters that a thread decodes at once, at most, unless a value has more.
 _ROOM_CHARS = 2**18
+#: What it may cost to look for a value's codes in a tile, about, in ns.
+_MOST_NS = 60
 #: Sizes of values are told apart by a table if they are at most so far from each other.
 _SIZES = 2**12
 
@@ -40,7 +44,7 @@ class Values:
     Attributes
     ----------
     words : tuple of ndarray
-        As `kernels.comparers` takes values.
+        As `Decoder.compare_values` takes values.
     wanted : ndarray of int16
         Likewise.
     longest : int
@@ -67,10 +71,12 @@ class Values:
         for value in values:
             self._firsts[value[0] if value else 0] |= np.uint64(1 << places[len(value)] % 64)
         self.longest = int(sizes[-1])
+        self._tuned = untuned()
+        self._plans: dict[Any, npt.NDArray[np.uint8]] = {}
+        self._lock = threading.Lock()
 
     def compare(self, reader: SegmentReader, first: int, last: int, answers: npt.NDArray[np.bool_]) -> tuple[int, int]:
         """Compare the rows of row blocks."""
-        candidates, starts, sizes, offsets = (np.empty(kernels.GROUP_ROWS + 1, np.int64) for _ in range(4))
         reason, where = reader.decoder.compare_values(
             reader.tiles,
             reader.rows,
@@ -79,17 +85,28 @@ class Values:
             last,
             self.size_groups,
             self.words,
-            np.empty(ROW_BLOCK + 1, np.int64),
-            candidates,
-            starts,
-            sizes,
-            offsets,
-            np.concatenate([np.zeros(MARKS, np.uint64), self._firsts]),
-            np.empty(max(_ROOM_CHARS, min(self.longest, reader.segment.chars)) + 8, np.uint8),
-            _scratch(reader),
+            self._tuned,
+            self._plan(reader),
+            self._firsts,
+            max(_ROOM_CHARS, min(self.longest, reader.segment.chars)) + 8,
             address(answers),
         )
         return reason, where
+
+    def _plan(self, reader: SegmentReader) -> int:
+        """The address of what a single value's codes may be, in segments with a table, or 0; made once for each."""
+        size = int(self.words[0][0])
+        if self.words[1][-1] > 1 or not 1 < size <= reader.segment.layout.tile_size:
+            return 0
+        with self._lock:
+            table = reader.segment.table
+            if table not in self._plans:
+                plan = np.zeros(PLAN_NBYTES, np.uint8)
+                cost = reader.decoder.plan_value(
+                    address(self.words[2]), size, reader.tiles, address(plan), reader.table
+                )
+                self._plans[table] = plan if cost < _MOST_NS else plan[:0]
+            return address(self._plans[table]) if self._plans[table].size else 0
 
 
 class Edges:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import address, copy, load8, load16, load64, trailing_zeros
-from .cpu_compare_kernels import comparers
-from .cpu_places_kernels import NO_CODES, CodeComparer
+from .cpu_compare_kernels import edge_comparer
+from .cpu_places_kernels import NO_CODES, CodeComparer, openers
+from .cpu_values_kernels import value_comparer
 from .layout import TILE_BLOCK
 
 
@@ -26,6 +27,8 @@ class Decoder(NamedTuple):
     ----------
     decode_chars, decode_rows, compare_edges, compare_values
         Compiled functions.
+    plan_value
+        `CodeComparer.plan`.
     arrays : callable
         What decoding reads of a table, arrays that the table keeps.
     """
@@ -34,6 +37,7 @@ class Decoder(NamedTuple):
     decode_rows: Any
     compare_edges: Any
     compare_values: Any
+    plan_value: Any
     arrays: Callable[[Any], tuple[npt.NDArray[Any], ...]]
 
     def addresses(self, table: Any) -> tuple[int, ...]:
@@ -255,4 +259,6 @@ def decoder(
                 where += wanted
         return -1
 
-    return Decoder(decode_chars, decode_rows, *comparers(decode_any, decode_chars, decode_rows, codes_of), arrays)
+    how = *openers(decode_any, codes_of), codes_of
+    compare = edge_comparer(*how), value_comparer(decode_chars, decode_rows, *how)
+    return Decoder(decode_chars, decode_rows, *compare, codes_of.plan, arrays)

@@ -59,15 +59,32 @@ class CodeComparer(NamedTuple):
         ``mark(value, nbytes, yes, maybe, out, table)``: which codes may begin a value. `out` is the address of a word
         for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
         the bits `yes` are set, and where they begin it, `maybe`.
+    mark_second
+        ``mark_second(value, nbytes, yes, out, table)``: which codes may be behind one that has so many last bytes of
+        its symbol for the value's first ones, and not all of them; `yes` and `out` as of `mark`.
     same
         ``same(at, end, have, value, nbytes, table) -> int``: how many characters of codes, from the last `have` bytes
         of the first one's symbol on, are those of a value, or -1: some are others. Fewer than `nbytes` where the codes
         end, or the codec cannot tell. `have` is 0: the whole symbol. Up to eight bytes from any of the value are read.
+    plan
+        ``plan(value, nbytes, tiles, out, table) -> float``: what `may_have` looks for, to the `PLAN_NBYTES` bytes at
+        `out`. `tiles` is of a segment whose codes are looked at. Returns what it costs a tile, about, in ns; more than
+        all else: the codec cannot tell.
+    may_have
+        ``may_have(at, end, limit, plan, value, nbytes, table) -> bool``: whether codes of a tile that is not raw may
+        have all of a value.
+    may_end
+        ``may_end(at, end, value, nbytes, table) -> bool``: whether the last of some codes may be the end of a value,
+        or all of it and more before it.
     """
 
     place: Any
     mark: Any
+    mark_second: Any
     same: Any
+    plan: Any
+    may_have: Any
+    may_end: Any
 
 
 @njit()
@@ -81,18 +98,49 @@ def _mark_none(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: A
 
 
 @njit()
+def _mark_no_second(value: int, nbytes: int, yes: Any, out: int, table: Any) -> None:
+    return
+
+
+@njit()
 def _same_none(at: int, end: int, have: int, value: int, nbytes: int, table: Any) -> int:
     return 0
 
 
+@njit()
+def _plan_none(value: int, nbytes: int, tiles: Any, out: int, table: Any) -> Any:
+    return np.inf
+
+
+@njit()
+def _may_have(at: int, end: int, limit: int, plan: int, value: int, nbytes: int, table: Any) -> bool:
+    return True
+
+
+@njit()
+def _may_end(at: int, end: int, value: int, nbytes: int, table: Any) -> bool:
+    return True
+
+
 #: Of a codec whose tiles are decoded to be compared.
-NO_CODES = CodeComparer(_place_none, _mark_none, _same_none)
+NO_CODES = CodeComparer(_place_none, _mark_none, _mark_no_second, _same_none, _plan_none, _may_have, _may_end)
+
+#: Bytes of a plan.
+PLAN_NBYTES = 2**14 + 64
 
 #: Tiles that are open at the same time, one in each slot.
 SLOTS = 8
+#: How far ahead codes are had on their way where all tiles are looked at: twice as fast as none where they lie in no L2
+#: cache. Any distance from 1 to 8 KiB does as well.
+AHEAD = 2048
 #: Words of what `CodeComparer.mark` writes, and more before and behind them, for places of damaged tiles.
 MARKS = 256 + 256 * 8 + 256
 BEFORE = 8 * 256
+#: Words behind them, for what characters are hashed to, and where, from those, there are words that
+#: `CodeComparer.mark_second` writes.
+HASHES = 1024
+SECOND = 8 * (MARKS + HASHES)
+_HASH_SHIFT = np.uint64(54)
 #: What is added to how many places count, where a tile has characters.
 WITH_CHARS = 1024
 # Of each slot, by place in a word: where the tile's codes begin and end, and where its characters are, or 0.
@@ -106,17 +154,24 @@ PLACES = _FOLLOWING + 64
 DECODED = PLACES + SLOTS * 256
 
 
+@njit()
 def scratch_nbytes(tile_size: int) -> int:
     """Bytes that what `comparers` makes needs to look at tiles."""
     return 64 + DECODED + (SLOTS + 1) * (tile_size + 64)
 
 
+@njit(inline="always")
+def aligned(scratch: Any) -> Any:
+    """The address of a scratch buffer, so that places fill whole cache lines."""
+    return (np.int64(scratch.ctypes.data) + 63) & ~63
+
+
 @njit()
 def open_none(scratch: Any) -> Any:
-    """Have no tile open in a scratch buffer; returns its address, aligned so that places fill whole cache lines."""
-    aligned = (np.int64(scratch.ctypes.data) + 63) & ~63
-    store64(aligned + _FOLLOWING, np.uint64(1 << 62))
-    return aligned
+    """Have no tile open in a scratch buffer; returns its address."""
+    at = aligned(scratch)
+    store64(at + _FOLLOWING, np.uint64(1 << 62))
+    return at
 
 
 @njit(inline="always")
@@ -227,14 +282,82 @@ def filter_by_chars(
     return row
 
 
+@njit(inline="always")
+def hashed(word: Any) -> Any:
+    """A number below `HASHES` for a word."""
+    return np.int64((word * np.uint64(0x9E3779B97F4A7C15)) >> _HASH_SHIFT)
+
+
+@njit()
+def filter_by_values(
+    ends: int,
+    base: int,
+    row: int,
+    number: int,
+    probe: Any,
+    stop: int,
+    tile_size: int,
+    wide: int,
+    size_bits: Any,
+    marks: int,
+    scratch: int,
+    bits: int,
+    out: int,
+) -> int:
+    """Filter rows by the values that they may be; to `bits` goes a word for each row, a bit for each of these.
+
+    `base`: where the open tiles begin; `probe`: whether it is from a row's end that the place is counted where it is
+    looked at, how many bytes the place is behind that, and how many bytes are hashed there, of characters; `size_bits`:
+    the smallest size, the largest, the address of a word for each size from one to the other, or 0, and the bits of all
+    values. What `out` says of a row stays there, or is 0.
+    """
+    shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
+    from_end, distance, hashed_nbytes = probe
+    least, most, of_sizes, every = size_bits
+    mask = low_bits(hashed_nbytes) if hashed_nbytes < 8 else ~np.uint64(0)
+    less = base - distance
+    while row < number:
+        start, end = number_at(ends + 8 * row), number_at(ends + 8 * row + 8)
+        at = max((end if from_end else start) - less, 0)
+        if at >= stop:
+            break
+        slot, behind = at >> shift, end - base - at
+        at &= inside
+        some = every
+        chars = number_at(scratch + CHARS + SLOT_NBYTES * slot) if wide >= WITH_CHARS else 0
+        if chars:
+            if at + hashed_nbytes <= tile_size:
+                some = load64(marks - BEFORE + 8 * MARKS + 8 * hashed(load64(chars + at) & mask))
+        else:
+            places = scratch + PLACES + 256 * slot
+            index = code_at(places, at, wide)
+            codes_at = number_at(scratch + AT + SLOT_NBYTES * slot)
+            code = np.int64(load8(codes_at + index))
+            place = np.int64(load8(places + index))
+            which = 8 * (place - at)
+            some = load64(marks + 64 * code + which)
+            # The next code, unless it is another tile's, or the row is over.
+            more = np.int64(place != inside) & np.int64(place - at + 1 < behind)
+            code = np.int64(load8(codes_at + index + more))
+            some &= load64(marks + SECOND + 64 * code + which) | np.uint64(more - 1)
+        if of_sizes:
+            some &= load64(of_sizes + 8 * (min(max(end - start, least), most) - least))
+        some &= np.uint64(0) - np.uint64(load8(out + row))
+        store64(bits + 8 * row, some)
+        store8(out + row, np.uint8(some != np.uint64(0)))
+        row += 1
+    return row
+
+
 def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
     """Functions that open tiles of a codec, and that compare what is at a place in one; see `comparers`."""
-    place, _, same = codes_of
+    place, same = codes_of.place, codes_of.same
 
     @njit()
-    def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, scratch: int) -> int:
+    def open_tiles(tiles: Any, table: Any, first: int, last: int, slot: int, ahead: int, scratch: int) -> int:
         """Find the places of the codes of tiles `first` to ``last - 1``, or decode these, in slots from `slot` on.
 
+        Codes that are `ahead` bytes behind theirs are had on their way, unless that is 0.
         Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
         ``-1 - tile`` of one that is damaged.
         """
@@ -262,6 +385,9 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
             if length > nbytes or length > codes_nbytes - position:
                 return -1 - tile
             codes_at = codes + position
+            if ahead:
+                for line in range(0, length, 64):
+                    prefetch(codes_at + ahead + line)
             position += length
             slot_at = scratch + SLOT_NBYTES * (slot + tile - first)
             store64(slot_at + AT, np.uint64(codes_at))

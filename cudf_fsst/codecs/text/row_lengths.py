@@ -260,16 +260,18 @@ def row_ends(rows: Any, block: int, number: int, ends: int) -> bool:
     store64(ends, np.uint64(start))
     if start < 0 or stop < start or stop > chars:
         return False
-    # A word that is read ends up to eight bytes behind the lengths.
-    if width < 0 or width > _FOUR_WIDTH or word + 8 * width + 2 > bits_words:
+    # A word that is read ends up to eight bytes behind the lengths; none is where all rows have one length.
+    if width < 0 or width > _FOUR_WIDTH or (width > 0 and word + 8 * width + 2 > bits_words):
         first = block * ROW_BLOCK
         return unpack_ends(*rows, first, first + number, 0, ends + 8, 8) == stop
     minimum, source = np.uint64(load32(row_minima + 4 * block)), row_bits + 4 * word
     # No length is negative, and their sum is small: if it is right, so is every one before.
     end, bits = np.uint64(start), np.uint64(width)
     for i in range((number + 7) // 8):
-        low = load64(source + i * width)
-        high = load64(source + i * width + (width >> 1)) >> np.uint64(4 * (width & 1))
+        low, high = np.uint64(0), np.uint64(0)
+        if width > 0:
+            low = load64(source + i * width)
+            high = load64(source + i * width + (width >> 1)) >> np.uint64(4 * (width & 1))
         end = ends8(low, high, bits, minimum, end, ends + 8 + 64 * i)
     return number_at(ends + 8 * number) == stop
 
