@@ -112,8 +112,7 @@ class ArrowColumn(Rows):
             array = array.cast(pa.large_string()).combine_chunks()
         else:
             array = array.cast(self._arrow_type())
-        found: tuple[Any, Any] = array.__arrow_c_array__(requested_schema)
-        return found
+        return array.__arrow_c_array__(requested_schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The column, for libraries that speak Arrow: ``pyarrow.chunked_array(c)``, ``polars.Series(c)``.

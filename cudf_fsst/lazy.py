@@ -33,8 +33,7 @@ class lazy(Generic[_T]):
     def __get__(self, instance: Any, owner: type | None = None) -> _T:
         if instance is None:
             return self  # type: ignore[return-value]  # what documentation tools ask for
-        value: _T = instance.__dict__.setdefault(self._name, self._make(instance))
-        return value
+        return instance.__dict__.setdefault(self._name, self._make(instance))
 
 
 class WeakCache(Generic[_K, _T]):

@@ -361,8 +361,7 @@ class DeviceBackend:
     def merged(self, columns: Sequence[Sequence[Part]]) -> list[list[Part]]:
         """Parts of columns of strings; of neighbours with dictionaries those are one that are smaller so."""
         with self.current(), _gpu().Lane() as lane:
-            found: list[list[Part]] = _gpu().codecs.merge(columns, lane=lane)
-            return found
+            return _gpu().codecs.merge(columns, lane=lane)
 
     def encode(self, values: Any, kind: Any) -> Node:
         """Compress an array of unsigned integers."""

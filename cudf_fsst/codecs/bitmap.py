@@ -33,5 +33,4 @@ def put(to: npt.NDArray[np.uint8], first: int, bits: npt.NDArray[np.uint8]) -> N
 
 def bits_at(bitmap: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """Bits at some places, 0 or 1 each."""
-    found: npt.NDArray[np.uint8] = bitmap[places >> 3] >> (places & 7).astype(np.uint8) & 1
-    return found
+    return bitmap[places >> 3] >> (places & 7).astype(np.uint8) & 1

@@ -146,8 +146,7 @@ class Columns(Labelled, query.Questions):
 
     def to_list(self) -> list[Any]:
         """The values, a list."""
-        values: list[Any] = self._whole("to_list", {})
-        return values
+        return self._whole("to_list", {})
 
     tolist = to_list
 

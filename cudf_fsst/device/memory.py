@@ -32,8 +32,7 @@ _of_thread = threading.local()
 
 def default_stream() -> tuple[Any, Any]:
     """The stream that orders this thread's work, as CuPy's and as RMM's object: cuDF's, or that of `Apart.work`."""
-    found: tuple[Any, Any] = _of_thread.__dict__.get("apart") or _cudf_stream()
-    return found
+    return _of_thread.__dict__.get("apart") or _cudf_stream()
 
 
 @cache

@@ -308,8 +308,7 @@ def on_device(device: str) -> AbstractContextManager[Any]:
     """A context in which a GPU is the current one."""
     import cupy
 
-    made: AbstractContextManager[Any] = cupy.cuda.Device(int(device.removeprefix("cuda:")))
-    return made
+    return cupy.cuda.Device(int(device.removeprefix("cuda:")))
 
 
 def spills() -> bool:

@@ -117,8 +117,7 @@ def nunique(column: ColumnSource, dropna: bool = True) -> int:
     """How many distinct values there are: what ``column.decompress().nunique()`` gives."""
     runs = _runs(column)
     if not runs:
-        count: int = decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
-        return count
+        return decoded.as_a_whole(column, "nunique", lambda series: series.nunique(dropna=dropna))
     LOGGER.debug("nunique: codes")
     with column._backend.current():
         return int(_values_of_runs(column, runs).nunique()) + (not dropna and column.null_count > 0)

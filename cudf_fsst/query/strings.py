@@ -121,8 +121,7 @@ class StringMethods:
     def _method(self, name: str) -> Callable[..., Any]:
         """A method, as a function of a Series."""
         if name in _OWN and self._column._is_text:
-            library_method: Callable[..., Any] = getattr(self._column._backend.interop, name)
-            return library_method
+            return getattr(self._column._backend.interop, name)
         return lambda series, *args, **options: getattr(series.str, name)(*args, **options)
 
     # Those with a way on the codes ---------------------------------------------------------------------------------

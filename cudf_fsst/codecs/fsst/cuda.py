@@ -52,8 +52,7 @@ def check_kernel() -> Kernel:
 
 
 def check_table(table: Any) -> npt.NDArray[np.uint8]:
-    lengths: npt.NDArray[np.uint8] = table.decode_lengths
-    return lengths
+    return table.decode_lengths
 
 
 def kernels(step: str) -> Iterator[Callable[[], Kernel]]:

@@ -250,8 +250,7 @@ def packed_layout(packed: Packed) -> GfcLayout:
 
 
 def _stored_starts(packed: Packed, plan: GfcLayout) -> npt.NDArray[np.uint64]:
-    starts: npt.NDArray[np.uint64] = np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].view("<u8")
-    return starts
+    return np.ascontiguousarray(packed.meta)[: 8 * (plan.chunks + 1)].view("<u8")
 
 
 def check(packed: Packed) -> None:

@@ -48,8 +48,7 @@ def match(segments: Sequence[Segment], plan: Plan, *, lane: Lane) -> tuple[Any, 
         return lane.allocate(0), True
     reading, kept = reading_of(segments), isinstance(segments, Segments)
     if reading.matcher is not None:
-        found: tuple[Any, bool] | None = reading.matcher.match(reading, plan, kept=kept, lane=lane)
-        return found
+        return reading.matcher.match(reading, plan, kept=kept, lane=lane)
     if reading.matching is None:
         reading.matching = _runs(segments)
     runs: list[Reading] = reading.matching

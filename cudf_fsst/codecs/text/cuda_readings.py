@@ -21,8 +21,7 @@ def reading_of(segments: Sequence[Segment]) -> Reading:
             segments.reading = source.copied = _made(segments)
         else:
             segments.reading = source.copied.of_copy(segments)
-    reading: Reading = segments.reading
-    return reading
+    return segments.reading
 
 
 def _made(segments: Sequence[Segment]) -> Reading:
