@@ -9,7 +9,7 @@ Nothing here knows how columns are stored.
 
 from __future__ import annotations
 
-from .machine import NO, UNDECIDED, YES, RowAutomaton, TooLarge
+from .machine import NO, NOT_PLAIN, UNDECIDED, YES, RowAutomaton, TooLarge
 from .meanings import ARROW, CUDF, EITHER, PYTHON, Meaning
 from .order import between, ends_with, starts_with
 from .patterns import compile_like, compile_literal, compile_pattern
@@ -19,6 +19,7 @@ __all__ = [
     "CUDF",
     "EITHER",
     "NO",
+    "NOT_PLAIN",
     "PYTHON",
     "UNDECIDED",
     "YES",

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..lazy import lazy
+
 #: What an automaton says of a row.
 NO, YES, UNDECIDED = range(3)
 #: States that an automaton may have.
 MAX_STATES = 512
+#: All bytes but those of ASCII characters, NUL left out.
+NOT_PLAIN = bytes([0, *range(0x80, 0x100)])
 
 
 class TooLarge(Exception):
@@ -42,10 +46,17 @@ class RowAutomaton:
         """How many there are."""
         return int(self.verdicts.size)
 
-    @property
+    @lazy
     def decides(self) -> bool:
         """Whether no row is `UNDECIDED`."""
         return not (self.verdicts == UNDECIDED).any()
+
+    @lazy
+    def of_plain_rows(self) -> RowAutomaton:
+        """The automaton for rows of ASCII without a NUL: it has no states for other rows, and decides more often."""
+        following = self.following.copy()
+        following[:, list(NOT_PLAIN)] = following[:, ord("a"), None]
+        return smallest(following, self.verdicts)
 
     def verdict(self, row: bytes) -> int:
         """The verdict on a row, one byte after another: every other way of running the automaton has to agree."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...automata import UNDECIDED, YES, RowAutomaton
+from ...automata import NOT_PLAIN, UNDECIDED, YES, RowAutomaton
 from ...device.memory import Lane, device_attributes
 from . import search
 from .cuda_kernels import get_kernel
@@ -87,7 +87,8 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     (rmm.DeviceBuffer, bool) or None
         `automata.NO`, `YES` or `UNDECIDED` for each row, a byte each. Of nulls it means nothing. And whether it is
         known that none is undecided: of a column that is asked by an automaton that decides, the first such call
-        waits for the GPU, and finds out that its rows are short enough for it. None: decode.
+        waits for the GPU, and finds out that its rows are short enough for it. Most automata decide for rows of ASCII
+        without a NUL; whether there are others, the first call finds out that wants to know. None: decode.
 
     Raises
     ------
@@ -99,11 +100,12 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton, *, lane: Lane) ->
     reading = reading_of(segments)
     if reading.matcher is None:
         return None
-    # To search the codes as if rows had no ends takes half as long, and finds what has one length.
-    if machine.sets and isinstance(segments, Segments) and _is_plain(reading, lane):
-        found = _find_sets(reading, machine.sets, lane)
+    if (machine.sets or not machine.decides) and isinstance(segments, Segments) and _is_plain(reading, lane):
+        # To search the codes as if rows had no ends takes half as long, and finds what has one length.
+        found = _find_sets(reading, machine.sets, lane) if machine.sets else None
         if found is not None:
             return found
+        machine = machine.of_plain_rows
     found = reading.matcher.answer(reading, machine, lane=lane)
     if found is None or not machine.decides or not isinstance(segments, Segments):
         return None if found is None else (found, False)
@@ -120,14 +122,10 @@ def _find_sets(reading: Reading, sets: tuple[bytes, ...], lane: Lane) -> tuple[A
     return found
 
 
-#: All bytes but those of ASCII characters, NUL left out.
-_NOT_PLAIN = bytes([0, *range(0x80, 0x100)])
-
-
 def _is_plain(reading: Reading, lane: Lane) -> bool:
     """Whether all bytes of a column are ASCII and none is NUL. The first time the GPU is waited for."""
     if reading.plain is None:
-        found = _find_sets(reading, (_NOT_PLAIN,), lane)
+        found = _find_sets(reading, (NOT_PLAIN,), lane)
         reading.plain = found is not None and not _has(YES, found[0].ptr, reading.column.rows, lane)
     return reading.plain
 

@@ -196,6 +196,35 @@ class MatchStep(NamedTuple):
         lane.launch(self.kernel, self.grid, self.block, (*arguments, *more), self.shared)
 
 
+class ImageAt:
+    """What is uploaded to a workspace: an image, in which addresses count from its first byte.
+
+    Parameters
+    ----------
+    image : ndarray of uint8
+    places
+        Where addresses are in it.
+    """
+
+    def __init__(self, image: npt.NDArray[np.uint8], places: Sequence[npt.NDArray[Any]]) -> None:
+        self._image, self._words = image, np.concatenate(places) // 8
+        self._made: tuple[int, npt.NDArray[np.uint8]] = 0, image
+
+    def __call__(self, address: int) -> npt.NDArray[np.uint8]:
+        """The image for a workspace at an address."""
+        at, made = self._made
+        if at != address:  # the same memory is there again for most calls
+            made = self._image.copy()
+            made.view(_u64)[self._words] += _u64(address)
+            self._made = address, made
+        return made
+
+
+def addresses_of_tables(place: int, view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Where, in descriptors at a place, the addresses of their tables are."""
+    return place + launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE
+
+
 class Prepared:
     """A question to a layout: all but the addresses, which count from the first byte of the call's workspace.
 
@@ -213,6 +242,7 @@ class Prepared:
     ----------
     image : ndarray of uint8
         What the kernels read, the first thing in the workspace.
+    image_at : ImageAt
     work : Workspace
         Places; the memory is a call's own.
     automata : list of int
@@ -261,24 +291,9 @@ class Prepared:
         ):
             image[at : at + part.nbytes] = part
         fields = len(launch.Machine._fields)
-        self._addresses = np.concatenate(
-            [
-                np.arange(layout.tables_at, layout.tables_end, 8),
-                layout.views_at + launch.SEGMENT_VIEW.itemsize * np.arange(layout.view.size) + 8 * _TABLE,
-                *(self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines))),
-            ]
-        )
-        self._addresses //= 8
-        self._made: tuple[int, npt.NDArray[np.uint8]] = 0, image
-
-    def image_at(self, address: int) -> npt.NDArray[np.uint8]:
-        """What is uploaded to a workspace at an address."""
-        at, made = self._made
-        if at != address:  # the same memory is there again for most calls
-            made = self.image.copy()
-            made.view(_u64)[self._addresses] += _u64(address)
-            self._made = address, made
-        return made
+        of_machines = (self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines)))
+        of_tables = np.arange(layout.tables_at, layout.tables_end, 8)
+        self.image_at = ImageAt(image, [of_tables, addresses_of_tables(layout.views_at, layout.view), *of_machines])
 
 
 def rounds(

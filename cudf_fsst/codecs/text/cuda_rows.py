@@ -5,6 +5,7 @@ A codec says how its codes are read (`RowRunner`); the rest is the same for all 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,11 +16,10 @@ from ...device.memory import Lane, Workspace, current_device, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
-from .cuda_match_layout import SPARE, rounds
+from .cuda_match_layout import SPARE, ImageAt, MatchStep, addresses_of_tables, rounds
 from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
-_TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 
 #: Automata whose launches are kept with a column.
 _KEPT = 8
@@ -57,7 +57,7 @@ class RowRunner(Protocol):
         """What makes automata."""
 
     def kernel(self, tile_size: int, staged: bool) -> Any:
-        """What runs them, launched as `_Prepared.run` does it."""
+        """What runs them, launched as `_Prepared` does it."""
 
     def more(self) -> tuple[Any, ...]:
         """What else it is told."""
@@ -136,11 +136,9 @@ class _Prepared:
 
     Attributes
     ----------
-    rounds : list of _RowsRound
-        None where a segment alone needs more memory than a call may take.
-    image : ndarray of uint8
-        Decode tables, descriptors, the number of each segment's automaton, addresses of each round's tables, where the
-        segments begin among thread blocks, and the automaton of bytes.
+    rounds : list of list of MatchStep
+        Of each round what makes automata, and then what runs them. None where a segment alone needs more memory than a
+        call may take.
     """
 
     def __init__(self, reading: Reading, machine: RowAutomaton, runner: RowRunner) -> None:
@@ -157,7 +155,7 @@ class _Prepared:
         room = scratch_limit(column.chars + column.itemsize * column.rows) - small
         automaton = runner.automaton_nbytes(states)
         groups = rounds(view["table"], np.zeros(view.size, np.int64), automaton, room)
-        self.rounds: list[_RowsRound] | None = None
+        self.rounds: list[list[MatchStep]] | None = None
         if groups is None or int(view["rows"].max()) > _ROWS_MAX:
             return
         self._views_at = tables.nbytes
@@ -177,18 +175,17 @@ class _Prepared:
             staged = all(one.shape.staged for one in launches)
             made.append(_RowsRound(group, place, own.size, staged, launches))
             place += own.nbytes
-        self.rounds = made
         self._following_at = align(units_at)
         self._verdicts_at = self._following_at + following.nbytes
         size = align(self._verdicts_at + verdicts.nbytes)
         parts = [tables, view, numbers, *lists, *arrays, np.zeros(self._following_at - units_at, np.uint8)]
         parts += [following.ravel(), verdicts, np.zeros(size - self._verdicts_at - verdicts.nbytes, np.uint8)]
-        self.image = np.concatenate([part.view(np.uint8) for part in parts])
+        image = np.concatenate([part.view(np.uint8) for part in parts])
+        self._image_at = ImageAt(image, [np.arange(tables_at, tables_end, 8), addresses_of_tables(self._views_at, view)])
         self._work = Workspace()
         self._work.reserve(size)
         self._automata = self._work.reserve(automaton * max(own.size for own in lists))
-        views = self._views_at + launch.SEGMENT_VIEW.itemsize * np.arange(view.size) + 8 * _TABLE
-        self._addresses = np.concatenate([np.arange(tables_at, tables_end, 8), views]) // 8
+        self.rounds = [list(self._steps(one)) for one in made]
 
     def _launches(self, group: slice, place: int, arrays: list[npt.NDArray[np.uint32]]) -> list[_RowsLaunch]:
         """The launches for a group; `arrays` get what is at `place` of the image for them."""
@@ -221,44 +218,42 @@ class _Prepared:
             place += arrays[-1].nbytes
         return made
 
-    def image_at(self, address: int) -> npt.NDArray[np.uint8]:
-        """What is uploaded to a workspace at an address."""
-        made = self.image.copy()
-        made.view(_u64)[self._addresses] += _u64(address)
-        return made
+    def _steps(self, one: _RowsRound) -> Iterator[MatchStep]:
+        """The launches of a round: what makes automata, and what runs them, which is told more."""
+        runner, states, automata = self._runner, self._states, self._automata
+        lift = runner.lift(states, one.staged)
+        yield MatchStep(
+            lift.kernel,
+            (lift.grid, one.table_count),
+            lift.threads,
+            (self._following_at, self._verdicts_at, _u32(states), one.tables, automata, *lift.more),
+        )
+        first, count = one.group.start, _u32(one.group.stop - one.group.start)
+        for each in one.launches:
+            yield MatchStep(
+                runner.kernel(each.tile_size, one.staged),
+                each.units,
+                each.shape.threads,
+                (
+                    self._views_at + first * launch.SEGMENT_VIEW.itemsize,
+                    self._numbers_at + first * _NUMBER_NBYTES,
+                    each.first_units,
+                    count,
+                    automata,
+                    _u32(states),
+                    _u32(each.shape.codes_capacity),
+                    _u32(each.said),
+                    _u32(each.pieces),
+                ),
+                each.shape.shared,
+            )
 
     def run(self, answers: int, lane: Lane) -> None:
         """Launch all rounds; `answers` is the address of the rows' verdicts."""
-        work, runner = lane.allocate(self._work.nbytes), self._runner
-        image = int(work.ptr)
-        lane.upload(image, self.image_at(image))
-        automata, states, verdicts = _u64(image + self._automata), _u32(self._states), _u64(image + self._verdicts_at)
-        for one in self.rounds or ():
-            lift = runner.lift(self._states, one.staged)
-            lane.launch(
-                lift.kernel,
-                (lift.grid, one.table_count),
-                lift.threads,
-                (_u64(image + self._following_at), verdicts, states, _u64(image + one.tables), automata, *lift.more),
-            )
-            first, count = one.group.start, _u32(one.group.stop - one.group.start)
-            for each in one.launches:
-                lane.launch(
-                    runner.kernel(each.tile_size, one.staged),
-                    each.units,
-                    each.shape.threads,
-                    (
-                        _u64(image + self._views_at + first * launch.SEGMENT_VIEW.itemsize),
-                        _u64(image + self._numbers_at + first * _NUMBER_NBYTES),
-                        _u64(image + each.first_units),
-                        count,
-                        automata,
-                        states,
-                        _u32(each.shape.codes_capacity),
-                        _u32(each.said),
-                        _u32(each.pieces),
-                        _u64(answers),
-                        *runner.more(),
-                    ),
-                    each.shape.shared,
-                )
+        work = lane.allocate(self._work.nbytes)
+        address = int(work.ptr)
+        lane.upload(address, self._image_at(address))
+        for lift, *runs in self.rounds or ():
+            lift.launch(lane, address)
+            for one in runs:
+                one.launch(lane, address, _u64(answers), *self._runner.more())
