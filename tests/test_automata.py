@@ -49,6 +49,8 @@ def check_against_re(pattern: str, flags: int, how: str, rows: list[str], counts
             continue
         for row in rows:
             found = machine.verdict(row.encode())
+            if row.isascii() and "\0" not in row:
+                assert found == machine.of_plain_rows.verdict(row.encode()), (pattern, flags, how, row, meaning.name)
             if found != UNDECIDED:
                 assert found == (compiled(row) is not None), (pattern, flags, how, row, meaning.name)
             elif meaning is PYTHON and row.isascii() and "\\B" not in pattern:
@@ -191,6 +193,17 @@ def test_like() -> None:
     assert verdicts(machine, "carefully", "carefully x", "cérefully", "crefully", "xcarefully") == [1, 1, 1, 0, 0]
     assert verdicts(automata.compile_like((None, "", None), EITHER), "", "a", "é") == [0, 1, 1]
     assert automata.compile_like(("x" * 600,), EITHER) is None
+
+
+def test_rows_of_ascii_are_decided() -> None:
+    patterns = ("fur.*ly", "(special|pending).*(requests|deposits)", "^[A-Z]?car", r"\bfinal\b")
+    made = [automata.compile_pattern(one, 0, "contains", CUDF) for one in patterns]
+    made.append(automata.compile_like(("c", "", "refully", None), CUDF))
+    for machine in made:
+        assert machine is not None
+        assert not machine.decides
+        assert machine.of_plain_rows.decides
+        assert machine.of_plain_rows.states < machine.states
 
 
 def test_automata_are_the_smallest() -> None:

@@ -121,6 +121,26 @@ def test_kept_with_a_column(gpu: Gpu, rng: np.random.Generator) -> None:
     assert answers(gpu, [], machines()[0]).size == 0
 
 
+def test_rows_of_ascii(gpu: Gpu, rng: np.random.Generator) -> None:
+    """Once a column is known to have no others, no automaton leaves one of its rows undecided, and nothing is waited for."""
+    from cudf_fsst.codecs.text import cuda_match
+    from cudf_fsst.device.memory import Lane
+
+    machine = automata.compile_pattern(r"\bfinal\b", 0, "contains", automata.CUDF)
+    assert machine is not None
+    rows = text(rng, SEGMENT)
+    for some, plain in ((rows, True), ([*rows, "final é".encode()], False)):
+        there = Segments(gpu.cuda.to_device(cpu.compress(column(list(some)))))
+        for _ in range(2):
+            check(gpu, some, there, machine)
+        waits = gpu.device.waits
+        with Lane(None) as lane:
+            answered = cuda_match.answer(there, machine, lane=lane)
+            assert answered is not None
+            assert answered[1] == plain
+            assert gpu.device.waits == waits
+
+
 def test_rounds(gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory is short, segments are answered one after another, or not at all."""
     from cudf_fsst.codecs import scratch
