@@ -295,6 +295,23 @@ def test_questions_of_few_values(whole: Whole, rng: np.random.Generator) -> None
         np.testing.assert_array_equal(found[valid], reference_match.answers(rows, question)[valid])
 
 
+def test_few_values_in_the_other_case(whole: Whole, rng: np.random.Generator) -> None:
+    """Rows are spelled with other values, once these are known; the column's own stay as they are."""
+    for values, is_ascii in (([*WORDS, b""], True), (["grün".encode(), b"Nord"], False)):
+        rows = some_rows(rng, 2000, values, 0.1)
+        (node,) = whole.compress(rows)
+        assert whole.there.in_other_case(node, small=True, large=False) is None
+        assert whole.read(node) == rows
+        for change, case in ((bytes.upper, (True, False)), (bytes.lower, (False, True)), (bytes.swapcase, (True, True))):
+            other = whole.there.in_other_case(node, small=case[0], large=case[1])
+            assert (other is not None) == is_ascii
+            if is_ascii:
+                whole.device.launches.clear()
+                assert whole.read(other) == [None if row is None else change(row) for row in rows]
+                assert not any(name.startswith(("fsst", "onpair")) for name in whole.device.launches)
+        assert whole.read(node) == rows
+
+
 @pytest.mark.parametrize("longest", [8, 24, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 13, 17, 40, 64))])
 def test_sizes_of_values(longest: int, whole: Whole, rng: np.random.Generator) -> None:
     """Words of values, and of rows that have few characters; images in shared memory and elsewhere."""

@@ -167,7 +167,10 @@ class DeviceBackend:
 
         with self.current(), DECODE, _gpu().Lane() as lane:
             _gpu().ahead.start("read")
-            [made] = _gpu().codecs.read([node], lane=lane)
+            other = _gpu().codecs.in_other_case(node, small=small, large=large)
+            [made] = _gpu().codecs.read([node if other is None else other], lane=lane)
+            if other is not None:
+                return made, lambda: True
             return made, cuda_case.change(made.strings, small=small, large=large, lane=lane)
 
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:

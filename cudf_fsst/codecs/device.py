@@ -15,7 +15,7 @@ from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .device_read import read, receive, take
-from .device_strings import accept, match, validity
+from .device_strings import accept, in_other_case, match, validity
 from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
@@ -38,6 +38,7 @@ __all__ = [
     "compare",
     "compress",
     "count",
+    "in_other_case",
     "is_in",
     "match",
     "merge",

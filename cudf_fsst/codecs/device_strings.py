@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from .dict.cuda import read_kernel
 from .dict.cuda_read import Share
 from .dict.cuda_values import VALUES_NBYTES, decoded, is_packed, may_be_few, values_nbytes
 from .dict.launch import READ_THREADS, BitsJob, ScopeRows
-from .node import DictPart, Node
+from .node import DictPart, Known, Node
 from .text import cpu, cuda_gather, cuda_match, cuda_take, search
 from .text import cuda_read as text_read
 from .text import launch as text_launch
@@ -189,6 +189,41 @@ def validity(node: Node, *, lane: Lane) -> Any:
     shares = _shares(node, 0, node.rows)
     _prepare(shares, lane)
     return _joined_mask(shares, node.rows, lane)
+
+
+@weakly_cached()
+def _other_cases(node: Node) -> dict[tuple[bool, bool], Node]:
+    """What `in_other_case` has made of a node."""
+    del node
+    return {}
+
+
+def in_other_case(node: Node, *, small: bool, large: bool) -> Node | None:
+    """A node that is read as strings with ASCII letters in the other case; None where it needs more than other values.
+
+    All rows need a dictionary, of a few short values that have been read before and are ASCII.
+
+    Parameters
+    ----------
+    node
+    small, large : bool
+        Whether small letters become large ones, and large ones small.
+    """
+    made = _other_cases(node)
+    if (small, large) in made:
+        return made[small, large]
+    if not node.all_coded or any(part.known.few is None for part in node.segments):
+        return None
+    if not all(row.isascii() for part in node.segments for row in part.known.few.rows):
+        return None
+    change = bytes.swapcase if small and large else bytes.upper if small else bytes.lower
+    parts = []
+    for part in node.segments:
+        known = Known()  # each value is as long as before
+        known.longest, known.few = part.known.longest, few.Few(map(change, part.known.few.rows))
+        parts.append(DictPart(part.indices, part.values, part.chars, known))
+    made[small, large] = replace(node, segments=tuple(parts))
+    return made[small, large]
 
 
 # ---- rows by number

@@ -34,7 +34,8 @@ from ..workers import TaskGroup
 OPTIONS = ("-std=c++17", "-ftz=true")
 #: What makes code in half the time, which takes up to a half longer. With "max" that is a third, and 50 times longer.
 QUICK = "--Ofast-compile=mid"
-#: Whether who waits for a kernel gets quick code first. Benchmarks turn it off: they time the best.
+#: Whether who waits for a kernel gets quick code first, and threads compile what nobody waits for yet. Benchmarks turn
+#: it off: they time the best code, and no Python but a call's own.
 QUICK_FIRST = True
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
@@ -279,8 +280,9 @@ def ahead(needed: Iterable[Callable[[], Kernel]], then: Iterable[Callable[[], Ke
         The same of kernels of which only the best code is compiled, `LATER`: what compilers, and Python, do beside each
         other takes longer.
     """
-    threads = _AheadThreads(needed, then)
-    threads.begin(threads.start)
+    if QUICK_FIRST:
+        threads = _AheadThreads(needed, then)
+        threads.begin(threads.start)
 
 
 class _AheadThreads:

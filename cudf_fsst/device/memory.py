@@ -12,7 +12,7 @@ import sys
 import threading
 from array import array as Words
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 import rmm
-from cupy.cuda import runtime
+from cupy.cuda import driver, runtime
 from rmm.pylibrmm.stream import DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM, Stream
 
 ALIGNMENT = 256
@@ -244,8 +244,29 @@ class Lane:
         `together`: its blocks wait for each other, so the GPU has to run all of them at the same time.
         """
         grid = (grid,) if isinstance(grid, int) else grid
-        if 0 not in grid:
-            kernel.run(grid, (block,), args, shared, self.stream, together)
+        if 0 in grid:
+            return
+        run = kernel.run
+        if type(args) is Arguments and (function := getattr(run, "ptr", 0)):
+            x, y, z = (*grid, 1, 1)[:3]
+            driver.launchKernel(function, x, y, z, block, 1, 1, shared, self.stream.ptr, args.address, 0)
+        else:
+            run(grid, (block,), args, shared, self.stream, together)
+
+
+class Arguments(tuple[np.generic, ...]):
+    """Arguments of launches, as CUDA takes them. To make them so takes the host longer than a launch does."""
+
+    address: int
+    _words: npt.NDArray[np.uint64]
+    _places: npt.NDArray[np.uint64]
+
+    def __new__(cls, arguments: Iterable[np.generic]) -> Arguments:
+        made = super().__new__(cls, arguments)
+        made._words = np.array([int(one) for one in made], np.uint64)  # a smaller one is what comes first in memory
+        made._places = made._words.ctypes.data + np.arange(0, 8 * len(made), 8, np.uint64)
+        made.address = made._places.ctypes.data
+        return made
 
 
 # Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.

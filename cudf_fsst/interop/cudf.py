@@ -140,8 +140,26 @@ def of_array(values: Any, name: Any, index: Any) -> Any:
     return series(cudf_module().Series(values)._column, name, index)
 
 
+@cache
+def _plain_types(kind: Any) -> tuple[Any, Any]:
+    """What pylibcudf and cuDF call Arrow's type of booleans or numbers."""
+    import pylibcudf as plc
+
+    return plc.DataType.from_arrow(kind), plain_dtype(kind, None)
+
+
 def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: Any) -> Any:
-    result = series(build(column, column.type, None), name, index)
+    if column.rows:  # without all that `build` asks about types
+        import pylibcudf as plc
+        from cudf.core.column import ColumnBase
+
+        kind, own_dtype = _plain_types(column.type)
+        validity, values = column.owners
+        mask, nulls = validity if column.null_count else None, column.null_count
+        made = ColumnBase.create(plc.Column(kind, column.rows, values, mask, nulls, 0, []), own_dtype)
+    else:
+        made = build(column, column.type, None)
+    result = series(made, name, index)
     if column.null_count and not pd.isna(missing):
         result = result.fillna(missing)
     return result if result.dtype == dtype else result.astype(dtype)

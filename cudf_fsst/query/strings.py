@@ -34,6 +34,10 @@ _OWN = ("byte_count", "like")
 _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(None))
 
 
+#: The library's own, of Series without rows: to make one takes longer than some calls.
+_methods: dict[Any, Any] = {}
+
+
 class StringMethods:
     """``column.str``: methods of strings, for a compressed column.
 
@@ -67,7 +71,13 @@ class StringMethods:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = getattr(self._example().str, name)  # AttributeError in the library's words
+        column, interop = self._column, self._column._backend.interop
+        key = interop, interop.mode(), repr(column.dtype), column._proxied, name
+        method = _methods.get(key)
+        if method is None:
+            method = getattr(self._example().str, name)  # AttributeError in the library's words
+            if name in _ROW_BY_ROW and callable(method):
+                _methods[key] = method
         if not callable(method):
             return decoded.as_a_whole(self._column, name, lambda series: getattr(series.str, name))
 

@@ -452,6 +452,7 @@ class FakeDevice:
         cuda = module(
             "cupy.cuda",
             runtime=runtime,
+            driver=module("cupy.cuda.driver"),
             Stream=Stream,
             Event=_Event,
             Device=lambda number=0: types.SimpleNamespace(

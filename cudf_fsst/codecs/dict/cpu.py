@@ -112,7 +112,7 @@ def few_of(part: DictPart) -> Few | None:
     if cached.few is not None:
         return cached.few
     if cached.few_on_host is None and few.may_be(part.values.rows, part.values.chars_nbytes):
-        cached.few_on_host = Few(text.read(part.values.segments))
+        cached.few_on_host = Few.of_strings(text.read(part.values.segments))
     return cached.few_on_host
 
 

@@ -77,7 +77,7 @@ def _keep_few(values: Sequence[tuple[Known, DeviceStrings, int]], lane: Lane) ->
     if downloads:
         lane.synchronize()
     for known, offsets, data in downloads:
-        known.few = few.Few(HostStrings(offsets.size - 1, data, offsets))
+        known.few = few.Few.of_strings(HostStrings(offsets.size - 1, data, offsets))
 
 
 def values_nbytes(part: DictPart) -> int:

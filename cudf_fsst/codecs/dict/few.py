@@ -5,7 +5,7 @@ What reads rows on a GPU, and what answers questions about them, begins with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +33,7 @@ class Few:
 
     Parameters
     ----------
-    strings : HostStrings
+    rows : iterable of bytes
         At least one, at most `MOST`.
 
     Attributes
@@ -41,10 +41,15 @@ class Few:
     rows : tuple of bytes
     """
 
-    def __init__(self, strings: HostStrings) -> None:
-        places, chars = strings.offsets.tolist(), strings.chars
-        self.rows = tuple(chars[a:b].tobytes() for a, b in pairwise(places))
+    def __init__(self, rows: Iterable[bytes]) -> None:
+        self.rows = tuple(rows)
         self._answers: dict[search.Question, npt.NDArray[np.generic]] = {}
+
+    @classmethod
+    def of_strings(cls, strings: HostStrings) -> Few:
+        """Of a column of them."""
+        places, chars = strings.offsets.tolist(), strings.chars
+        return cls(chars[a:b].tobytes() for a, b in pairwise(places))
 
     @lazy
     def image(self) -> npt.NDArray[np.uint8]:

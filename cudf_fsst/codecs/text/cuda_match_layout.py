@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, Workspace, device_attributes
+from ...device.memory import Arguments, Lane, Workspace, device_attributes
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
@@ -181,7 +182,8 @@ class MatchLayout:
         return tuple(launches), arrays
 
 
-class MatchStep(NamedTuple):
+@dataclass
+class MatchStep:
     """A launch of a call. Of its arguments those of Python's integers are places in the workspace."""
 
     kernel: Any
@@ -189,11 +191,15 @@ class MatchStep(NamedTuple):
     block: int
     arguments: tuple[Any, ...]
     shared: int = 0
+    _made: tuple[Any, Arguments] | None = None
 
     def launch(self, lane: Lane, address: int, *more: Any) -> None:
         """Launch it for a workspace at an address, with more arguments behind its own."""
-        arguments = [_u64(address + one) if type(one) is int else one for one in self.arguments]
-        lane.launch(self.kernel, self.grid, self.block, (*arguments, *more), self.shared)
+        made = self._made
+        if made is None or made[0] != (address, more):  # the same memory is there again for most calls
+            own = [_u64(address + one) if type(one) is int else one for one in self.arguments]
+            made = self._made = (address, more), Arguments((*own, *more))
+        lane.launch(self.kernel, self.grid, self.block, made[1], self.shared)
 
 
 class ImageAt:
