@@ -248,7 +248,6 @@ class Prepared:
     ----------
     image : ndarray of uint8
         What the kernels read, the first thing in the workspace.
-    image_at : ImageAt
     work : Workspace
         Places; the memory is a call's own.
     automata : list of int
@@ -299,7 +298,11 @@ class Prepared:
         fields = len(launch.Machine._fields)
         of_machines = (self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines)))
         of_tables = np.arange(layout.tables_at, layout.tables_end, 8)
-        self.image_at = ImageAt(image, [of_tables, addresses_of_tables(layout.views_at, layout.view), *of_machines])
+        self._image_at = ImageAt(image, [of_tables, addresses_of_tables(layout.views_at, layout.view), *of_machines])
+
+    def image_at(self, address: int) -> npt.NDArray[np.uint8]:
+        """What is uploaded to a workspace at an address."""
+        return self._image_at(address)
 
 
 def rounds(
