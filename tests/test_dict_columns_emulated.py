@@ -302,7 +302,11 @@ def test_few_values_in_the_other_case(whole: Whole, rng: np.random.Generator) ->
         (node,) = whole.compress(rows)
         assert whole.there.in_other_case(node, small=True, large=False) is None
         assert whole.read(node) == rows
-        for change, case in ((bytes.upper, (True, False)), (bytes.lower, (False, True)), (bytes.swapcase, (True, True))):
+        for change, case in (
+            (bytes.upper, (True, False)),
+            (bytes.lower, (False, True)),
+            (bytes.swapcase, (True, True)),
+        ):
             other = whole.there.in_other_case(node, small=case[0], large=case[1])
             assert (other is not None) == is_ascii
             if is_ascii:

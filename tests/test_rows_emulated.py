@@ -122,7 +122,7 @@ def test_kept_with_a_column(gpu: Gpu, rng: np.random.Generator) -> None:
 
 
 def test_rows_of_ascii(gpu: Gpu, rng: np.random.Generator) -> None:
-    """Once a column is known to have no others, no automaton leaves one of its rows undecided, and nothing is waited for."""
+    """Once a column is known to have no others, no automaton leaves one undecided, and nothing is waited for."""
     from cudf_fsst.codecs.text import cuda_match
     from cudf_fsst.device.memory import Lane
 

@@ -264,7 +264,7 @@ class Arguments(tuple[np.generic, ...]):
     def __new__(cls, arguments: Iterable[np.generic]) -> Arguments:
         made = super().__new__(cls, arguments)
         made._words = np.array([int(one) for one in made], np.uint64)  # a smaller one is what comes first in memory
-        made._places = made._words.ctypes.data + np.arange(0, 8 * len(made), 8, np.uint64)
+        made._places = made._words.ctypes.data + np.arange(0, 8 * len(made), 8).astype(np.uint64)
         made.address = made._places.ctypes.data
         return made
 

@@ -296,7 +296,9 @@ class Prepared:
         ):
             image[at : at + part.nbytes] = part
         fields = len(launch.Machine._fields)
-        of_machines = (self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines)))
+        of_machines = (
+            self.machines + _WORD * np.arange(fields * i + 1, fields * (i + 1)) for i in range(len(machines))
+        )
         of_tables = np.arange(layout.tables_at, layout.tables_end, 8)
         self._image_at = ImageAt(image, [of_tables, addresses_of_tables(layout.views_at, layout.view), *of_machines])
 

@@ -181,7 +181,9 @@ class _Prepared:
         parts = [tables, view, numbers, *lists, *arrays, np.zeros(self._following_at - units_at, np.uint8)]
         parts += [following.ravel(), verdicts, np.zeros(size - self._verdicts_at - verdicts.nbytes, np.uint8)]
         image = np.concatenate([part.view(np.uint8) for part in parts])
-        self._image_at = ImageAt(image, [np.arange(tables_at, tables_end, 8), addresses_of_tables(self._views_at, view)])
+        self._image_at = ImageAt(
+            image, [np.arange(tables_at, tables_end, 8), addresses_of_tables(self._views_at, view)]
+        )
         self._work = Workspace()
         self._work.reserve(size)
         self._automata = self._work.reserve(automaton * max(own.size for own in lists))
