@@ -31,6 +31,29 @@ def plain(kind: Any) -> Any:
     return pa.large_list(kind.value_field) if _types.is_large_list_view(kind) else kind
 
 
+_STRING_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
+
+
+def is_strings(kind: Any) -> bool:
+    """Whether a column's values are strings of bytes."""
+    return kind.id in _STRING_IDS
+
+
+def is_string_type(kind: Any) -> bool:
+    """Whether a type is one of the two of text that a column can have (``string``, ``large_string``)."""
+    return bool(_types.is_string(kind) or _types.is_large_string(kind))
+
+
+def is_any_text(kind: Any) -> bool:
+    """Whether a type is one of text, views included."""
+    return is_string_type(kind) or bool(_types.is_string_view(kind))
+
+
+def may_have_nan(kind: Any) -> bool:
+    """Whether values may be missing that are no nulls of Arrow."""
+    return bool(_types.is_floating(kind) or _types.is_nested(kind) or _types.is_dictionary(kind))
+
+
 def has_offsets(kind: Any) -> bool:
     """Whether a column's values are offsets: one more than rows, and none of them null."""
     return bool(_types.is_list(kind) or _types.is_large_list(kind) or _types.is_map(kind))

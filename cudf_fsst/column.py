@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from . import compute, query, selection
 from . import index as indexes
+from .arrow_types import is_strings
 from .backend import Backend, HostBackend
-from .codecs.node import Content, is_strings
+from .codecs.node import Content
 from .codecs.table import Table
 from .codecs.text.segment import Segment
 from .column_arrow import ArrowColumn

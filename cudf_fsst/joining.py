@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from . import index as indexes
-from .arrow_types import has_offsets
+from .arrow_types import has_offsets, is_string_type
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
 from .codecs import host, registry
@@ -236,7 +236,7 @@ def join_indexes(members: Sequence[CompressedIndex], backend: Backend, *, as_con
 
 def _has_strings(level: Content) -> bool:
     """Whether labels are texts, some of which are there."""
-    is_text = pa.types.is_string(level.type) or pa.types.is_large_string(level.type)
+    is_text = is_string_type(level.type)
     return is_text and level.node.null_count < level.node.rows
 
 

@@ -14,8 +14,8 @@ import fresh
 import reference_frame_reader
 import reference_onpair
 import reference_reader
+from cudf_fsst.arrow_types import is_strings
 from cudf_fsst.codecs import bitpack
-from cudf_fsst.codecs.node import is_strings
 from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage

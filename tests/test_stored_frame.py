@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import cudf_fsst
-from cudf_fsst.codecs.node import is_strings
+from cudf_fsst.arrow_types import is_strings
 from cudf_fsst.codecs.values import cpu, plan
 from cudf_fsst.files import storage
 from cudf_fsst.files.versions import FRAME_VERSION

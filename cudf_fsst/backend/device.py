@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_types import is_strings
 from ..automata import RowAutomaton
 from ..buffers import CharactersUnderNulls, ColumnBuffers, DeviceStrings, HostStrings
 from ..codecs.chosen import Chosen, Ordered
-from ..codecs.node import Content, DictPart, Node, check_codec, is_strings
+from ..codecs.node import Content, DictPart, Node, check_codec
 from ..codecs.part import Leaf, Part
 from ..codecs.span import Span
 from ..codecs.table import Table

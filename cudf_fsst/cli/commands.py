@@ -332,13 +332,9 @@ def _engine(choice: str) -> Any:
 
 
 def _string_columns(schema: Any) -> list[str]:
-    import pyarrow as pa
+    from ..arrow_types import is_any_text
 
-    return [
-        field.name
-        for field in schema
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
-    ]
+    return [field.name for field in schema if is_any_text(field.type)]
 
 
 def _check_column(schema: Any, column: str) -> None:

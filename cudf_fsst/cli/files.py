@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
+from ..arrow_types import is_any_text
 from ..files.disk import replacing
 
 #: What a file is, by its suffix.
@@ -150,8 +151,7 @@ def _check_types(path: Path, schema: Any, other: Path, other_schema: Any) -> Non
 
 
 def _is_text(kind: Any) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return is_any_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _wanted_types(

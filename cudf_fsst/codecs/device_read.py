@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 import pyarrow as pa
 
-from ..arrow_types import has_offsets, list_size
+from ..arrow_types import has_offsets, is_strings, list_size
 from ..buffers import ColumnBuffers, DeviceStrings
 from ..device.memory import DeviceInts, Lane, pinned
 from ..device.transfer import Inbox
@@ -19,7 +19,7 @@ from ..lazy import weakly_cached
 from . import device_strings
 from .cuda_kernels import blocks, get_kernel
 from .cuda_tables import RowNumbers
-from .node import Node, is_strings
+from .node import Node
 from .scratch import scratch_limit
 from .text import cuda_gather
 from .text import cuda_read as text_read

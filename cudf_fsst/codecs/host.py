@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..arrow_types import has_offsets, list_size
+from ..arrow_types import has_offsets, is_strings, list_size
 from ..buffers import ColumnBuffers, HostStrings
 from ..naming import What
 from . import host_strings as strings
 from .bitmap import rebased
 from .chosen import Chosen, Selected, chosen, row_array
-from .node import Node, Parts, is_signed, is_strings, of_validity
+from .node import Node, Parts, is_signed, of_validity
 from .registry import string_names
 from .span import Span
 from .task import ColumnTask

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ..arrow_types import child_types, plain
+from ..arrow_types import child_types, is_strings, plain
 from ..lazy import lazy
 from ..naming import What, named
 from .dict import NAME
@@ -303,14 +303,6 @@ def is_signed(arrow_type: Any) -> bool:
     if types.is_dictionary(arrow_type):
         return bool(types.is_signed_integer(arrow_type.index_type))
     return bool(types.is_signed_integer(arrow_type) or types.is_temporal(arrow_type) or types.is_decimal(arrow_type))
-
-
-_STRING_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
-
-
-def is_strings(arrow_type: Any) -> bool:
-    """Whether a column's values are strings of bytes."""
-    return arrow_type.id in _STRING_IDS
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from .. import index as indexes
+from ..arrow_types import may_have_nan
 from ..backend import SeriesTask
 from ..callers import at_caller
 from ..codecs.node import Content
@@ -125,7 +125,7 @@ class Changing(FrameSource):
                 return column.fillna(value, **options)
             return column.fillna(values[label], **options) if label in values else column
 
-        return self._changed(change, lambda content: not (content.node.null_count or _has_nan(content.type)))
+        return self._changed(change, lambda content: not (content.node.null_count or may_have_nan(content.type)))
 
     def astype(self: _F, dtype: Any, **options: Any) -> _F:
         """A compressed frame with other dtypes, as the library's ``astype`` makes it.
@@ -274,8 +274,3 @@ def _refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
 
 def _on_host(data: Any) -> Any:
     return data.to_pandas() if hasattr(data, "to_pandas") else data
-
-
-def _has_nan(kind: pa.DataType) -> bool:
-    """Whether values may be missing that are no nulls of Arrow."""
-    return bool(pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))

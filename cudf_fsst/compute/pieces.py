@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from ..arrow_types import may_have_nan
 from ..codecs.node import Content
 from ..workers import map_items, num_threads
 from . import tallies
@@ -141,9 +142,7 @@ class _Column:
 
     @property
     def _may_have_nan(self) -> bool:
-        """Values may be missing that are no nulls of Arrow."""
-        kind, types = self._content.type, pa.types
-        return bool(types.is_floating(kind) or types.is_nested(kind) or types.is_dictionary(kind))
+        return may_have_nan(self._content.type)
 
     @property
     def _is_full(self) -> bool:

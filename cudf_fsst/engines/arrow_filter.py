@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..arrow_types import is_string_type
 from ..codecs.node import Node
 from ..codecs.text.search import ByteCount, Length, Like
 from .predicates import (
@@ -222,7 +223,7 @@ class _Reader(PredicateReader):
         if place is None:
             return None
         if self._is_text(place):
-            return self._equal_text(place, sign, value.as_py()) if self._is_string(value.type) else None
+            return self._equal_text(place, sign, value.as_py()) if is_string_type(value.type) else None
         number = _number(self._nodes[place], value)
         return None if number is None else self._comparing(place, sign, *number)
 
@@ -242,7 +243,7 @@ class _Reader(PredicateReader):
         if not self._is_text(place):
             predicate = self._number_in(place, members)
         else:
-            predicate = self._one_of_texts(place, members.to_pylist()) if self._is_string(members.type) else None
+            predicate = self._one_of_texts(place, members.to_pylist()) if is_string_type(members.type) else None
         return None if predicate is None else Junction((predicate, Not(IsNull(place))))  # of null rows it is false
 
     def _number_in(self, place: int, members: Any) -> Predicate | None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..arrow_types import plain, within
+from ..arrow_types import is_any_text, plain, within
 from ..backend import HostBackend
 from ..codecs.node import Content, Node
 from ..interop import arrow_columns
 from ..interop.pandas import to_chunked
 from ..naming import naming
-from .tables import EngineTable, is_text, readable
+from .tables import EngineTable, readable
 
 
 def polars_module() -> Any:
@@ -77,7 +77,7 @@ def is_ordered(kind: Any) -> bool:
 
 
 def _is_enum(kind: Any) -> bool:
-    return bool(pa.types.is_dictionary(kind) and kind.ordered and is_text(plain(kind.value_type)))
+    return bool(pa.types.is_dictionary(kind) and kind.ordered and is_any_text(plain(kind.value_type)))
 
 
 def _enums(dtype: Any, kind: Any, node: Node) -> Any:

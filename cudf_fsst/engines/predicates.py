@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from ..arrow_types import is_string_type
 from ..codecs.node import Node, is_signed
 from ..codecs.text import search
 from ..query.asked import MOST_VALUES
@@ -95,18 +96,13 @@ class PredicateReader:
         self._nodes = nodes
 
     def _is_text(self, place: int | None) -> bool:
-        return place is not None and self._is_string(self._nodes[place].type)
+        return place is not None and is_string_type(self._nodes[place].type)
 
     def _is_true(self, place: int | None) -> Predicate | None:
         """A column of booleans is true; None for other columns, or without one."""
         if place is None or not pa.types.is_boolean(self._nodes[place].type):
             return None
         return RangePredicate(place, Fraction(1), Fraction(1))
-
-    @staticmethod
-    def _is_string(kind: pa.DataType) -> bool:
-        """Whether a type is one of strings, and not of views."""
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     @staticmethod
     def _comparing(place: int, sign: str, number: Fraction, loose: Fraction = Fraction(0)) -> Predicate:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import selection
-from ..arrow_types import plain, within
+from ..arrow_types import is_any_text, plain, within
 from ..backend import Backend, DeviceBackend, HostBackend
 from ..backend.content import move
 from ..codecs.node import Content
@@ -161,15 +161,9 @@ def readable(kind: Any) -> Any:
 def array(read: Any, kind: Any, name: str) -> Any:
     """Rows of a column as an Arrow array; strings that are not UTF-8 are refused: engines do not look."""
     made = arrow_columns.rebuild(read, readable(kind))
-    if any(map(is_text, within(kind))):
+    if any(map(is_any_text, within(kind))):
         try:
             made.validate(full=True)
         except pa.ArrowInvalid as error:
             raise ValueError(f"column {name!r}: {error}") from None
     return made
-
-
-def is_text(kind: Any) -> bool:
-    """Whether a type is one of strings."""
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..arrow_types import MOST_VALUES, needs_version_3, values_of_a_row
+from ..arrow_types import MOST_VALUES, is_strings, needs_version_3, values_of_a_row
 from ..codecs import host, host_strings
 from ..codecs.host import HostCompressor
-from ..codecs.node import Content, Node, is_strings, of_parts
+from ..codecs.node import Content, Node, of_parts
 from ..codecs.values import cpu
 from ..interop import arrow_columns, index_stream, indexes, schema
 from ..interop import pandas as interop_pandas

@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..arrow_types import MOST_VALUES, child_types, has_offsets, list_size, offset_width, plain, values_of_a_row
+from ..arrow_types import (
+    MOST_VALUES,
+    child_types,
+    has_offsets,
+    is_strings,
+    list_size,
+    offset_width,
+    plain,
+    values_of_a_row,
+)
 from ..codecs.bitmap import bits_at
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict.plan import least_chars
-from ..codecs.node import INDEX_TYPES, DictPart, Node, dict_part, is_strings, of_parts
+from ..codecs.node import INDEX_TYPES, DictPart, Node, dict_part, of_parts
 from ..codecs.part import Packed, Part
 from ..codecs.registry import PLAIN, is_text, of_values
 from ..codecs.text import cpu as text

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrow_types import is_string_type
 from ..buffers import HostStrings
 
 #: More characters than 32-bit offsets can address.
@@ -24,11 +25,6 @@ _LARGE_TYPES = (pa.large_string(), pa.large_binary())
 
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-
-
-def is_string_type(arrow_type: Any) -> bool:
-    """Whether an Arrow type is one of the two that a column can have (``string``, ``large_string``)."""
-    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
 
 
 def from_arrow(array: Any) -> HostStrings:

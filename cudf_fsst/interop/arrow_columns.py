@@ -14,6 +14,7 @@ from ..arrow_types import (
     child_types,
     entries,
     has_offsets,
+    is_strings,
     is_view,
     list_size,
     offset_width,
@@ -54,7 +55,7 @@ def describe(array: Any) -> ColumnBuffers:
     if isinstance(array, pa.ChunkedArray):
         if is_view(array.type):
             return describe(pa.chunked_array(map(_without_view, array.chunks or [no_rows(array.type)])))
-        if _is_strings(array.type):  # which may be more characters than the type's offsets can count
+        if is_strings(array.type):  # which may be more characters than the type's offsets can count
             return ColumnBuffers(array.type, len(array), array.null_count, strings=from_arrow(array))
         array = without_null_values(array)
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [no_rows(array.type)])
@@ -215,7 +216,7 @@ def _described(array: Any) -> ColumnBuffers:
     nulls = int(array.null_count)
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
-    if _is_strings(kind):
+    if is_strings(kind):
         return ColumnBuffers(kind, rows, nulls, strings=from_arrow(array))
     validity = np.frombuffer(array.buffers()[0], np.uint8) if nulls else None
     common = ColumnBuffers(kind, rows, nulls, validity, array.offset if nulls else 0, owners=(array,))
@@ -253,11 +254,6 @@ def _bytes_of(array: Any) -> ColumnBuffers:
     return ColumnBuffers(pa.uint8(), rows * size, values=values, itemsize=1, owners=(array,))
 
 
-def _is_strings(kind: Any) -> bool:
-    strings = (_types.is_string, _types.is_large_string, _types.is_binary, _types.is_large_binary)
-    return any(is_kind(kind) for is_kind in strings)
-
-
 def no_rows(kind: Any) -> Any:
     """An array of a type, without rows; ``pa.array([], kind)`` knows only some types of dictionaries."""
     if isinstance(kind, pa.BaseExtensionType):
@@ -277,7 +273,7 @@ def one_row(kind: Any) -> Any:
         return _with_view(one_row(_inner(kind)), kind)
     if _types.is_null(kind):
         return pa.nulls(1)
-    if _is_strings(kind):
+    if is_strings(kind):
         return pa.array([b""], pa.binary()).cast(kind)
     if _types.is_dictionary(kind):
         codes, dictionary = one_row(kind.index_type), one_row(kind.value_type)

@@ -33,6 +33,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..arrow_types import is_string_type
 from ..buffers import ColumnBuffers
 
 # Part of the adapter, like `build`.
@@ -387,7 +388,7 @@ def column_series(
 def holds_strings(data: Any) -> bool:
     dtype = data.dtype
     if isinstance(dtype, pd.ArrowDtype):
-        return bool(_types.is_string(dtype.pyarrow_dtype) or _types.is_large_string(dtype.pyarrow_dtype))
+        return is_string_type(dtype.pyarrow_dtype)
     return isinstance(dtype, pd.StringDtype) or dtype == np.dtype(object)
 
 

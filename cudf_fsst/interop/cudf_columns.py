@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..arrow_types import is_string_type
 from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
 from . import arrow_columns
 from .arrow import from_arrow
@@ -269,7 +270,7 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
         return arrow_columns.describe(arrow_columns.no_rows(kind))
     if _types.is_null(kind):
         return ColumnBuffers(kind, rows, rows)
-    if _types.is_string(kind) or _types.is_large_string(kind):
+    if is_string_type(kind):
         return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
     mask = column.null_mask().ptr if nulls else None
     buffers = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))

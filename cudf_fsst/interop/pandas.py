@@ -14,9 +14,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arrow_types import is_string_type
 from ..buffers import ColumnBuffers, HostStrings
 from . import arrow_columns, dtypes, indexes
-from .arrow import decoding, from_arrow, is_string_type, to_arrow
+from .arrow import decoding, from_arrow, to_arrow
 from .like import expression_of
 from .pandas_columns import decode_column, encode_column
 from .pandas_indexes import concat_labels as concat_labels

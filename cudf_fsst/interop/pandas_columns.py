@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..arrow_types import is_view, within
+from ..arrow_types import is_string_type, is_view, within
 from .arrow import decoding
 from .arrow_columns import cast_views, check, holds_dictionary, no_rows, one_row
 from .dtypes import MASKED, NULLABLE, VIEWS, decode_string_dtype, encode_dtype, is_interval
@@ -65,7 +65,7 @@ def encode_arrow(column: Any, dtype: Any) -> tuple[Any, dict[str, Any] | None]:
         It could not be read again.
     """
     column = plain_categories(_without_views(column))
-    strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    strings = is_string_type(column.type)
     stored = encode_dtype(dtype) if strings or dtype != np.dtype(object) else None
     try:
         decode_column(pa.chunked_array([no_rows(column.type)]), stored)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrow_types import is_any_text
 from ..buffers import HostStrings
 from ..codecs.dict.cpu_kernels import take_codes
 from ..codecs.dict.distinct import DictionaryRows
@@ -69,7 +70,7 @@ def coded_columns(piece: Piece, names: Sequence[str], schema: Any) -> dict[str, 
 
 def _with_dictionaries(piece: Piece, names: Sequence[str], schema: Any) -> list[str]:
     """Columns of strings of which all row groups of a piece have dictionaries."""
-    string_names = [name for name in names if name not in piece.keys and _is_string(schema.field(name).type)]
+    string_names = [name for name in names if name not in piece.keys and is_any_text(schema.field(name).type)]
     if not string_names:
         return []
     file_schema, metadata = piece.fragment.physical_schema, piece.fragment.metadata
@@ -77,7 +78,7 @@ def _with_dictionaries(piece: Piece, names: Sequence[str], schema: Any) -> list[
     names_with_dictionaries = []
     for name in string_names:
         # A path with a dot may be that of a struct's field.
-        if "." not in name and name in places and _is_string(file_schema.field(name).type):
+        if "." not in name and name in places and is_any_text(file_schema.field(name).type):
             chunks = [metadata.row_group(group).column(places[name]) for group in piece.groups]
             if all(chunk.has_dictionary_page and _is_codes(chunk) for chunk in chunks):
                 names_with_dictionaries.append(name)
@@ -118,7 +119,3 @@ def _buffers(indices: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]
     bits, data = indices.buffers()
     valid = np.frombuffer(bits, np.uint8) if indices.null_count else np.empty(0, np.uint8)
     return valid, np.frombuffer(data, np.int32)[indices.offset : indices.offset + len(indices)]
-
-
-def _is_string(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
