@@ -73,7 +73,11 @@ __device__ __forceinline__ void collect_strings(const TrainView& view, TrainStat
   }
   if (!round.grows) return;
   int* const extended = reinterpret_cast<int*>(view.extended);
-  int4 some = 4 * thread < count << 8 ? *reinterpret_cast<const int4*>(extended + 4 * thread) : make_int4(0, 0, 0, 0);
+  // A warp has 128 neighbours, of which each lane has every 32nd: bytes that follow a symbol are neighbours, letters say.
+  u32 begin = 4 * (thread - lane_id()) + lane_id();
+  int some[4];
+#pragma unroll
+  for (u32 k = 0; k < 4; ++k) some[k] = begin < count << 8 ? extended[begin + 32 * k] : 0;
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
   const u32 of_pairs = pair_places(state, round);
   for_full_places(pairs, of_pairs, shared.found, [&](bool holds, u32 i) {
@@ -82,15 +86,17 @@ __device__ __forceinline__ void collect_strings(const TrainView& view, TrainStat
     pairs[i] = make_uint2(0, 0);
     if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
   });
-  for (u32 i = 4 * thread; i < count << 8; i += 4 * threads) {
-    if (i != 4 * thread) some = *reinterpret_cast<const int4*>(extended + i);
-    if ((some.x | some.y | some.z | some.w) == 0) continue;
-    *reinterpret_cast<int4*>(extended + i) = make_int4(0, 0, 0, 0);
-    const int found[4] = {some.x, some.y, some.z, some.w};
+  for (; begin < count << 8; begin += 4 * threads) {
+    if (begin >= 4 * threads) {
+#pragma unroll
+      for (u32 k = 0; k < 4; ++k) some[k] = extended[begin + 32 * k];
+    }
 #pragma unroll 1
     for (u32 k = 0; k < 4; ++k) {
-      const int one = k == 0 ? found[0] : k == 1 ? found[1] : k == 2 ? found[2] : found[3], gain = one * 12 >> 4;
-      if (gain > 0) add_gain(table, strings, places, 3u << 28 | ((i + k) >> 8) << 14 | ((i + k) & 255), gain);
+      const int one = k == 0 ? some[0] : k == 1 ? some[1] : k == 2 ? some[2] : some[3], gain = one * 12 >> 4;
+      const u32 i = begin + 32 * k;
+      if (one != 0) extended[i] = 0;
+      if (gain > 0) add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
     }
   }
 }

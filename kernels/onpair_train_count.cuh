@@ -46,7 +46,7 @@ __device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32
   return more + (int(ahead) - int(behind)) * inverse;
 }
 
-// count: so many threads a chunk that all blocks together have most of a round's chunks at once.
+// count: so many threads a chunk that all blocks together have most of a round's chunks at once; each block has one before any has two.
 __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const Growing& table,
                                              const TrainRound& round, void* shared) {
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
@@ -54,11 +54,11 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
   const u32 places = round.grows ? pair_places(state, round) : 1;
   const u32 all = state.chunks, chunks = all <= round.first ? 0 : (all - round.first + round.step - 1) / round.step;
   u32 each = LEAST_CHUNK_THREADS;
-  while (each < CHUNK && TRAIN_THREADS / each / 2 * gridDim.x >= chunks) each *= 2;
+  while (each < TRAIN_THREADS && TRAIN_THREADS / each / 2 * gridDim.x >= chunks) each *= 2;
   const u32 groups = TRAIN_THREADS / each, group = threadIdx.x / each, own = threadIdx.x % each;
   Parsed& parsed = static_cast<Parsed*>(shared)[group];
-  for (u32 base = groups * blockIdx.x; base < chunks; base += groups * gridDim.x) {
-    const u32 chunk = round.first + round.step * (base + group);
+  for (u32 base = blockIdx.x; base < chunks; base += groups * gridDim.x) {
+    const u32 chunk = round.first + round.step * (base + group * gridDim.x);
     const u32 size = chunk >= all ? 0 : chunk + 1 == all ? state.last : CHUNK;
     const u32* const from = reinterpret_cast<const u32*>(view.sample) + CHUNK / 4 * chunk;
     for (u32 i = own; i < CHUNK / 4 + 5; i += each) parsed.words[i] = i < CHUNK / 4 && size != 0 ? from[i] : 0;

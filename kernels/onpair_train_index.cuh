@@ -12,8 +12,7 @@ __device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& st
   OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
   const u32 bits = u32(view.bits), count = min(table.count, 1u << bits);
   if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
-  const u32 warps = gridDim.x * (blockDim.x / 32);
-  for (u32 code = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; code < count; code += warps) {
+  for (u32 code = threadIdx.x / 32 * gridDim.x + blockIdx.x; code < count; code += gridDim.x * (blockDim.x / 32)) {
     const Spelled text = text_of(table, code);
     const u64 high = byte_swap(text.low), low = byte_swap(text.high);
     u32 before = 0;
