@@ -14,6 +14,7 @@ from ..buffers import ColumnBuffers, DeviceStrings
 from ..device import waits
 from ..device.memory import Lane
 from ..device.transfer import Outbox
+from .contract import TextCodec
 from .device_read import read, receive, take
 from .device_strings import accept, in_other_case, match, validity
 from .dict import cuda_answer, cuda_merge
@@ -77,12 +78,15 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]  # for whoever names the column
             raise
-    # Columns that other codecs of text than the first one may take are compressed by themselves.
-    usual = texts()[:1]
-    apart = {i: task for i, task in enumerate(strings) if task.texts != usual}
+    # Columns that other codecs of text than the first one may take are compressed by themselves, unless all are alike.
+    codecs, usual = [task.texts for task in strings], texts()[:1]
+    may_have = any(task.may_have for task in strings)
+    if len(set(codecs)) == 1 and not (values or may_have):
+        usual = codecs[0]
+    apart = {i: task for i, task in enumerate(strings) if codecs[i] != usual}
     asked = [task for i, task in enumerate(strings) if i not in apart] if apart else strings
+    may_have = may_have and any(task.may_have for task in asked)
     others = sum([task.source.rows * task.source.itemsize for task in values])
-    may_have = any(task.may_have for task in asked)
     limits = short.limits_of(asked, others) if may_have else None
     # Without values there are no launches to share: where all is expected to be text, it carries the samples along.
     if limits is not None and (values or not dictionary.seldom(asked, limits)):
@@ -92,9 +96,10 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         together.take(streams[len(values) :])
         found = together.columns
     elif may_have:
-        found, plain, streams = _compress_long(asked, values, others, lane, outbox)
+        found, plain, streams = _compress_long(asked, limits, values, others, lane, outbox)
     else:
-        found, plain, streams = _compress_text([dictionary.DictColumn(task) for task in asked], values, lane, outbox)
+        found = [dictionary.DictColumn(task) for task in asked]
+        found, plain, streams = _compress_text(found, values, lane, outbox, codecs=usual)
     every: Iterator[Node] = dictionary.nodes(found, iter(plain))
     if apart:
         rest, nodes = every, _compress_apart(apart, others, lane, outbox)
@@ -120,13 +125,14 @@ def _compress_apart(tasks: Mapping[int, ColumnTask], others: int, lane: Lane, ou
 
 def _compress_long(
     asked: Sequence[ColumnTask],
+    limits: Sequence[int] | None,
     values: Sequence[fixed.StreamTask],
     others: int,
     lane: Lane,
     outbox: Outbox | None,
 ) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
-    """Columns of strings, the segments of those without a dictionary, and streams of values."""
-    (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
+    """Columns of strings, segments of those without a dictionary, and streams of values; `limits`: if all are short."""
+    chars: Sequence[int | None] = limits or waits.run(lane, chars_of([task.strings for task in asked], lane))[0]
     scopes = None
     if (samples := dictionary.round_samples(asked, chars)) is not None:
         found = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]
@@ -152,13 +158,14 @@ def _compress_text(
     lane: Lane,
     outbox: Outbox | None,
     first: TextRound | None = None,
+    codecs: Sequence[TextCodec] = texts()[:1],
 ) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
     """What has no dictionary, and streams of values; `first`: of the strings, if it was launched before."""
     strings = dictionary.plain_tasks(found)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
     if strings:
-        steps.append(text.steps(texts()[:1], strings, lane=lane, outbox=outbox, first=first))
+        steps.append(text.steps(codecs, strings, lane=lane, outbox=outbox, first=first))
     if values:
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.

@@ -80,7 +80,7 @@ def of_text(name: str) -> TextCodec:
 
 def is_text(name: str | None) -> bool:
     """Whether a codec of text is called so; None is none."""
-    return name is not None and any(name == codec.NAME for codec in _texts)
+    return name in [codec.NAME for codec in _texts]
 
 
 @contextmanager

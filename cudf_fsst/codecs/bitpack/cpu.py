@@ -511,6 +511,7 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
+    del packed
     return _BLOCK
 
 

@@ -6,13 +6,14 @@ At level ``max`` the numbers of bits that codes may have compete, each with an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...device.kernels import Kernel
-from ...device.memory import Lane, device_attributes
+from ...device.memory import Lane, current_device, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..text import launch as text_launch
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
@@ -86,9 +87,7 @@ class OnPairEncoder(TileEncoder):
             views.append(launch.train_view(own, room.in_turns + end, scope, self._bits, self._level, *to))
             end += own.nbytes
         lane.send(room.views, words(views))
-        in_shared = launch.train_in_shared(self._bits, device_attributes()["shared_per_block"])
-        defines, shared = launch.train_defines(self._bits, in_shared), launch.train_shared(self._bits, in_shared)
-        kernel = get_kernel("onpair_train", "onpair_train", defines, shared=in_shared)
+        kernel, shared = _training(current_device(), self._bits)
         for i, (first, chunks) in enumerate(batches):
             count = (batches[i + 1][0] if i + 1 < len(batches) else len(views)) - first
             views_of = np.uint64(room.views + room.each.view * first)
@@ -100,15 +99,29 @@ class OnPairEncoder(TileEncoder):
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
         """See `TileEncoder`. Tables of a launch have one size."""
-        attributes, waves = device_attributes(), groups * per_group
-        bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
-        shape = launch.encode_shape(tile_size, attributes["shared_per_block"], bits)
-        kernel = get_kernel("onpair_encode", "onpair_encode", launch.defines(tile_size, shape.table > 0), shared=True)
-        pieces, multiprocessors = blocks(tiles, PIECE_TILES), attributes["multiprocessors"]
+        kernel, shape = _encoding(current_device(), tile_size, tables_nbytes)
+        waves, pieces = groups * per_group, blocks(tiles, PIECE_TILES)
+        multiprocessors = device_attributes()["multiprocessors"]
         if pieces > multiprocessors * shape.threads // 32:  # segments take turns
             multiprocessors -= multiprocessors * launch.COMPACT_SHARE // 128
         grid = min(multiprocessors, pieces, max(blocks(pieces, shape.threads // 32), multiprocessors // waves))
         lane.launch(kernel, (grid, waves), shape.threads, (np.uint64(waves_at), np.uint32(shape.table)), shape.shared)
+
+
+@cache
+def _training(_device: int, bits: int) -> tuple[Kernel, int]:
+    """The kernel that trains tables of so many bits on a device, and its shared memory."""
+    in_shared = launch.train_in_shared(bits, device_attributes()["shared_per_block"])
+    kernel = get_kernel("onpair_train", "onpair_train", launch.train_defines(bits, in_shared), shared=in_shared)
+    return kernel, launch.train_shared(bits, in_shared)
+
+
+@cache
+def _encoding(_device: int, tile_size: int, tables_nbytes: int) -> tuple[Kernel, launch.OnPairShape]:
+    """The kernel that encodes by tables of so many bytes on a device, and its shape."""
+    bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
+    shape = launch.encode_shape(tile_size, device_attributes()["shared_per_block"], bits)
+    return get_kernel("onpair_encode", "onpair_encode", launch.defines(tile_size, shape.table > 0), shared=True), shape
 
 
 _ENCODERS: dict[str, Sequence[TileEncoder]] = {

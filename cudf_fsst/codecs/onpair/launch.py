@@ -232,6 +232,7 @@ def _places_for(most: int) -> int:
     return (most + most // 4) // 1024 * 1024 + 1024
 
 
+@lru_cache(64)
 def train_room(chars: int, level: str, bits: int) -> TrainRoom:
     """Room for a scope of at most so many characters, and codes of so many bits."""
     chunks = -(-min(chars, plan.sample_nbytes(chars, level)) // SAMPLE_CHUNK)

@@ -54,4 +54,5 @@ def kernels(step: str) -> Iterator[Callable[[], Kernel]]:
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:
+    del packed
     return 0.0, 0.0
