@@ -183,17 +183,16 @@ class _Round:
         launch_first_stage(self.room, rows=one_scope)
         self._describe()
         compared = len(candidates) > 1
-        if compared:
-            self._draw()
         first = [one for one in candidates if one.encoder.host_lookup and compared]
+        later = [one for one in candidates if one not in first]
         for one in first:
             one.train(lane)
         side.follow(lane)
-        for number, one in enumerate(candidates):
-            if one not in first:
-                one.train(side)
-                if compared:
-                    self._encode(number, side)
+        for one in later:
+            one.train(side)
+        if compared:
+            self._draw(side)
+            self._encode(later)
         found = download_found(self.room)
         if first:
             yield
@@ -201,16 +200,13 @@ class _Round:
                 one.export()
                 one.upload(lane)
             side.follow(lane)
-            for number, one in enumerate(candidates):
-                if one in first:
-                    self._encode(number, side)
+            self._encode(first)
         lane.follow(side)
         count = len(self.samples)
         numbers = lane.fetch(self._numbers, count * (3 + 2 * len(candidates)), np.int64)
         yield
-        for one in candidates:
-            if one not in first:
-                one.export()
+        for one in later:
+            one.export()
         check_nulls(self.room, (of_gpu := found.tolist()))
         return self._choose(of_gpu, numbers.tolist(), lookups=compared and not one_scope)
 
@@ -225,31 +221,33 @@ class _Round:
             views.append(SampleView(scope, sample.at, self._number(3 * i), self._number(3 * i + 1)))
         self.lane.send(self._views, words(views))
 
-    def _draw(self) -> None:
+    def _draw(self, lane: Lane) -> None:
         """Draw the samples."""
-        lane, chunks = self.lane, plan.CHOICE_CHUNKS
+        chunks = plan.CHOICE_CHUNKS
         lane.zero(self._numbers, WORD * len(self.samples) * (3 + 2 * len(self.candidates)))
         most = max(sample.tiles for sample in self.samples) * COMPARED_TILE // SAMPLE_CHUNK
         grid = blocks(most, launch.SAMPLE_THREADS // 32), len(self.samples)
         arguments = np.uint64(self._samples_at), np.uint32(chunks)
         lane.launch(get_kernel("text_sample", "text_sample"), grid, launch.SAMPLE_THREADS, arguments)
 
-    def _encode(self, number: int, lane: Lane) -> None:
-        """Encode all samples with a candidate's tables; those whose lookups have the same size together."""
-        candidate, count = self.candidates[number], len(self.samples)
-        at = self._samples_at + count * (_SAMPLE_NBYTES + number * _WAVE_NBYTES)
-        by_size: dict[int, list[WaveView]] = {}
-        for i, (sample, (lookup, nbytes)) in enumerate(zip(self.samples, candidate.lookups, strict=True)):
-            codes = self._number(self._codes(number, i))
-            staged = candidate.encoder.staged(COMPARED_TILE, nbytes)
-            from_sample = self._number(3 * i), self._number(3 * i + 1), lookup, staged, 0, sample.tiles
-            wave = WaveView(*from_sample, *sample.slot, codes, 0, codes + WORD, codes + WORD)
-            by_size.setdefault(nbytes, []).append(wave)
-        lane.send(at, words([wave for waves in by_size.values() for wave in waves]))
-        for nbytes, waves in by_size.items():
-            kind = Kind(candidate.encoder, COMPARED_TILE, nbytes)
-            encode(lane, kind, at, len(waves), max(wave.tile_limit for wave in waves))
-            at += _WAVE_NBYTES * len(waves)
+    def _encode(self, some: Sequence[_Candidate]) -> None:
+        """Encode all samples with the tables of candidates; those whose lookups have the same size together."""
+        side, count = self.side, len(self.samples)
+        for candidate in some:
+            number = self.candidates.index(candidate)
+            at = self._samples_at + count * (_SAMPLE_NBYTES + number * _WAVE_NBYTES)
+            by_size: dict[int, list[WaveView]] = {}
+            for i, (sample, (lookup, nbytes)) in enumerate(zip(self.samples, candidate.lookups, strict=True)):
+                codes = self._number(self._codes(number, i))
+                staged = candidate.encoder.staged(COMPARED_TILE, nbytes)
+                from_sample = self._number(3 * i), self._number(3 * i + 1), lookup, staged, 0, sample.tiles
+                wave = WaveView(*from_sample, *sample.slot, codes, 0, codes + WORD, codes + WORD)
+                by_size.setdefault(nbytes, []).append(wave)
+            side.send(at, words([wave for waves in by_size.values() for wave in waves]))
+            for nbytes, waves in by_size.items():
+                kind = Kind(candidate.encoder, COMPARED_TILE, nbytes)
+                encode(side, kind, at, len(waves), max(wave.tile_limit for wave in waves))
+                at += _WAVE_NBYTES * len(waves)
 
     def _choose(self, found: Sequence[int], numbers: Sequence[int], *, lookups: bool) -> list[list[ChosenTable]]:
         """The smallest table of each scope; copies of what encoders read of these, if wanted."""
