@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...lazy import weakly_cached
 from ..jit import njit
-from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
+from .symbols import MAX_SYMBOL_LENGTH, MAX_SYMBOLS, SymbolTable
 
 #: States an automaton has at most: one for each byte of each symbol, and the start.
 MAX_STATES = MAX_SYMBOLS * MAX_SYMBOL_LENGTH + 1
@@ -45,18 +45,37 @@ class ParseAutomaton(NamedTuple):
 
 
 @njit()
-def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
-    """Fill ``following[states, 256]`` and ``codes[states, 8]``, -1 for none; returns the number of states.
+def classify(symbols: Any, lengths: Any, classes: Any) -> int:
+    """Fill ``classes[256]``, see `ParseAutomaton`; returns how many there are."""
+    classes[:] = 0
+    for code in range(symbols.size):
+        for place in range(lengths[code]):
+            classes[np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))] = 1
+    count: Any = np.int64(0)
+    for byte in range(256):
+        count += np.int64(classes[byte])
+    number: Any = np.int64(0)
+    for byte in range(256):
+        has = np.int64(classes[byte])
+        classes[byte] = number if has else count
+        number += has
+    return int(min(count + 1, 256))
 
-    Of equal symbols the first counts.
+
+@njit()
+def build(symbols: Any, lengths: Any, classes: Any, following: Any, codes: Any) -> int:
+    """Fill ``following[states, number of classes]`` and ``codes[states, 8]``, -1 for none.
+
+    Of equal symbols the first counts. Returns the number of states.
     """
+    letters = following.shape[1]
     following[0, :] = 0
     codes[0, :] = -1
     states = 1
     for code in range(symbols.size):
         node = np.int64(0)
         for place in range(lengths[code] - 1, -1, -1):
-            letter = np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))
+            letter = np.int64(classes[np.int64((symbols[code] >> np.uint64(8 * place)) & np.uint64(0xFF))])
             if following[node, letter] == 0:
                 following[states, :] = 0
                 codes[states, :] = -1
@@ -69,9 +88,9 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
     shorter = np.zeros(states, np.int64)
     queue = np.empty(states, np.int64)
     first, last = 0, 0
-    for byte in range(256):
-        if following[0, byte] != 0:
-            queue[last] = following[0, byte]
+    for first_letter in range(letters):
+        if following[0, first_letter] != 0:
+            queue[last] = following[0, first_letter]
             last += 1
     while first < last:
         node = queue[first]
@@ -80,33 +99,30 @@ def build(symbols: Any, lengths: Any, following: Any, codes: Any) -> int:
         for i in range(MAX_SYMBOL_LENGTH):
             if codes[node, i] < 0:
                 codes[node, i] = codes[fallback, i]
-        for byte in range(256):
-            child = np.int64(following[node, byte])
+        for behind in range(letters):
+            child = np.int64(following[node, behind])
             if child != 0:
-                shorter[child] = following[fallback, byte]
+                shorter[child] = following[fallback, behind]
                 queue[last] = child
                 last += 1
             else:
-                following[node, byte] = following[fallback, byte]
+                following[node, behind] = following[fallback, behind]
     return states
 
 
 @weakly_cached(16)
 def automaton(table: SymbolTable) -> ParseAutomaton:
     """The automaton of a table, with read-only arrays."""
-    following = np.empty((MAX_STATES, 256), np.uint16)
-    codes = np.empty((MAX_STATES, MAX_SYMBOL_LENGTH), np.int16)
     count = len(table)
-    lengths = table.decode_lengths[:count].astype(np.int64)
-    states = build(table.decode_symbols[:count], lengths, following, codes)
+    symbols, lengths = table.decode_symbols[:count], table.decode_lengths[:count].astype(np.int64)
+    classes, most = np.empty(256, np.uint8), int(lengths.sum()) + 1
+    following = np.empty((most, classify(symbols, lengths, classes)), np.uint16)
+    codes = np.empty((most, MAX_SYMBOL_LENGTH), np.int16)
+    states = build(symbols, lengths, classes, following, codes)
     codes = codes[:states]
-    shorter = np.arange(MAX_SYMBOL_LENGTH - 1, -1, -1)
-    entries = np.where(codes >= 0, shorter << 8 | codes & ESCAPE, NO_MATCH).astype(np.uint16)
-    used = np.unique(np.frombuffer(b"".join(table.symbols), np.uint8))
-    bytes_of_classes = np.append(used, np.setdiff1d(np.arange(256), used)[:1])
-    classes = np.full(256, used.size & 0xFF, np.uint8)
-    classes[used] = np.arange(used.size)
-    following = following[:states, bytes_of_classes].copy()
+    shorter = np.arange(MAX_SYMBOL_LENGTH - 1, -1, -1, dtype=np.uint16) << 8
+    entries = np.where(codes >= 0, shorter | codes.view(np.uint16), np.uint16(NO_MATCH))
+    following = following[:states]
     for array in (classes, following, entries):
         array.flags.writeable = False
     return ParseAutomaton(classes, following, entries)

@@ -206,7 +206,7 @@ class SymbolTable:
     @lazy
     def nbytes(self) -> int:
         """Bytes that `to_bytes` gives."""
-        return _HEADER_NBYTES + sum(map(len, self.symbols))
+        return _HEADER_NBYTES + int(self.decode_lengths.sum())
 
     @lazy
     def two_byte_limit(self) -> int:
@@ -216,16 +216,20 @@ class SymbolTable:
     @lazy
     def decode_symbols(self) -> npt.NDArray[np.uint64]:
         """Code -> its symbol as a little-endian number, uint64[256]; 0 for 255 and unused codes."""
-        joined = b"".join(symbol.ljust(MAX_SYMBOL_LENGTH, b"\0") for symbol in self.symbols)
+        if "_words" in self.__dict__:
+            joined, _ = self._words
+        else:
+            joined = b"".join(symbol.ljust(MAX_SYMBOL_LENGTH, b"\0") for symbol in self.symbols)
         array = np.zeros(256, np.uint64)
-        array[: len(self.symbols)] = np.frombuffer(joined, "<u8")
+        array[: len(self)] = np.frombuffer(joined, "<u8")
         return _read_only(array)
 
     @lazy
     def decode_lengths(self) -> npt.NDArray[np.uint8]:
         """Code -> length of its symbol, uint8[256]; 0 for 255 and unused codes."""
+        lengths = self._words[1] if "_words" in self.__dict__ else bytes(map(len, self.symbols))
         array = np.zeros(256, np.uint8)
-        array[: len(self.symbols)] = [len(symbol) for symbol in self.symbols]
+        array[: len(lengths)] = np.frombuffer(lengths, np.uint8)
         return _read_only(array)
 
     @lazy
@@ -286,7 +290,7 @@ class SymbolTable:
         return self._hash_tables[1]
 
     def __len__(self) -> int:
-        return len(self.symbols)
+        return len(self._words[1]) if "_words" in self.__dict__ else len(self.symbols)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

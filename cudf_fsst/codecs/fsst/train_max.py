@@ -290,6 +290,7 @@ class _Sample:
         before = np.cumsum(pieces) - pieces
         self.starts = starts[self.chunks] + PIECE * (np.arange(self.chunks.size) - before[self.chunks])
         self.ends = np.minimum(self.starts + PIECE, ends[self.chunks])
+        self.classes = np.arange(256, dtype=np.uint8)  # every byte is one
         self.following = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, 256), np.uint16)
         self.codes = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, MAX_SYMBOL_LENGTH), np.int16)
         rows = int(np.bincount(self.chunks % self.parts).max(initial=0)) + 1
@@ -308,7 +309,7 @@ class _Sample:
         self, symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], part: int = -1
     ) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Bytes of codes; what each symbol is worth, and how often it is used."""
-        states = build(symbols, lengths, self.following, self.codes)
+        states = build(symbols, lengths, self.classes, self.following, self.codes)
         worth, uses = np.empty(symbols.size, np.int64), np.empty(symbols.size, np.int64)
         automaton = self.following[:states], self.codes[:states]
         sums = self.sums if part >= 0 else self.sums[:0]
@@ -391,7 +392,25 @@ def train_table_max(
 
 def in_order(symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[Any]) -> SymbolTable:
     """The table of symbols that were found in any order: of equal rank in code order the smaller number first."""
-    sizes = lengths.astype(np.uint8)
-    begin = (sizes == 2) & np.isin(symbols, symbols[sizes > 2] & np.uint64(0xFFFF))
-    order = np.lexsort((symbols, begin, np.where(sizes == 1, MAX_SYMBOL_LENGTH + 1, sizes)))
-    return SymbolTable._of_words(symbols[order].astype("<u8").tobytes(), sizes[order].tobytes())
+    words, sizes = symbols.astype(np.uint64), lengths.astype(np.uint8)
+    _sort(words, sizes)
+    return SymbolTable._of_words(words.tobytes(), sizes.tobytes())
+
+
+@njit()
+def _sort(symbols: Any, lengths: Any) -> None:
+    """Sort symbols into code order, and their lengths: few enough for each to look for its place."""
+    ranks = np.empty(symbols.size, np.int64)
+    for i in range(symbols.size):
+        begins = False  # whether it begins a longer symbol, of which it is the first two bytes
+        for k in range(symbols.size if lengths[i] == 2 else 0):
+            begins |= lengths[k] > 2 and symbols[k] & np.uint64(0xFFFF) == symbols[i]
+        length = np.int64(lengths[i])
+        ranks[i] = 2 * (MAX_SYMBOL_LENGTH + 1 if length == 1 else length) + (1 if begins else 0)
+    for i in range(1, symbols.size):
+        rank, symbol, length = ranks[i], symbols[i], lengths[i]
+        at = i
+        while at > 0 and (ranks[at - 1] > rank or (ranks[at - 1] == rank and symbols[at - 1] > symbol)):
+            ranks[at], symbols[at], lengths[at] = ranks[at - 1], symbols[at - 1], lengths[at - 1]
+            at -= 1
+        ranks[at], symbols[at], lengths[at] = rank, symbol, length
