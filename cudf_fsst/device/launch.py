@@ -9,5 +9,4 @@ MASK_DEFINES = {"MASK_THREADS": MASK_THREADS, "MASK_BLOCK": MASK_BLOCK}
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     return {"mask_rows": [MASK_DEFINES], "gather_buffers": [{}]}

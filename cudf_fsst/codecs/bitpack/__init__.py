@@ -14,7 +14,6 @@ PARAMETERS = 4
 
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; always worth trying, and a divisor is looked for where the sample got smaller by one."""
-    del named
     every: list[Options] = [{}, {"divide": 1}]
     if floats and itemsize in launch.NAN_ITEMSIZES:
         every.append({"divide": 1, "nan": 1})

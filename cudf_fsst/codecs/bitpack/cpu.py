@@ -511,7 +511,6 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    del packed
     return _BLOCK
 
 

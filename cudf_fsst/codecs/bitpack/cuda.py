@@ -262,7 +262,6 @@ def _unpack_jobs(parts: Iterable[PartRange]) -> list[int]:
 
 def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane) -> None:
     """Add the launches that decompress to `tables`; see `describe`."""
-    del lane
     for itemsize in launch.ITEMSIZES:
         if same_size := [part for part in parts if part.packed.itemsize == itemsize]:
             grids = [_grid(part, launch.group(itemsize)) for part in same_size]

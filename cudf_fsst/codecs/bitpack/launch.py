@@ -67,7 +67,6 @@ def defines(itemsize: int) -> dict[str, int]:
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     every = [defines(itemsize) for itemsize in ITEMSIZES]
     of_nan = list(map(defines, NAN_ITEMSIZES))
     return {"bitpack": every, "bitpack_read": every, "bitpack_compare": every, "bitpack_nan": of_nan}

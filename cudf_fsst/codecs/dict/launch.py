@@ -136,7 +136,6 @@ def packed_defines(itemsize: int, plain: bool = False) -> dict[str, int]:
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     return {
         **{file: [FIND_DEFINES] for file in FINDING},
         "dict_read": [READ_DEFINES],

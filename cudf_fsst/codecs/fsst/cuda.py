@@ -28,7 +28,6 @@ MATCHES = True
 
 
 def decode_shape(tile_size: int, codes_nbytes: int, tiles: int, table_nbytes: int) -> Shape:
-    del table_nbytes
     attributes, how = device_attributes(), choices(tile_size)
     return launch.decode_shape(
         tile_size,

@@ -37,7 +37,6 @@ class FsstEncoder(TileEncoder):
         return not launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:
-        del chars_limit
         cleared = room = 0
         if self.trains_long(scopes):  # clusters have room for all that training needs
             cleared = launch.TRAIN_COUNTS_NBYTES
@@ -70,7 +69,6 @@ class FsstEncoder(TileEncoder):
             )
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
-        del scopes
         return kernel_tables.trained_tables(exported.view(kernel_tables.TRAINED_TABLE))
 
     def tables_form(self, tile_size: int) -> int:
@@ -83,7 +81,6 @@ class FsstEncoder(TileEncoder):
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        del tables_nbytes
         attributes, how = device_attributes(), choices(tile_size)
         kernel = get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps)
         threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], how.encode_warps)
@@ -126,7 +123,6 @@ class FsstMaxEncoder(FsstEncoder):
             lane.launch(kernel, step.grid, step.threads, (_u64(room.views), *step.arguments))
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
-        del scopes
         return kernel_tables.searched_tables(exported.view(kernel_tables.TRAINED_TABLE))
 
     def lookup(self, table: SymbolTable, tables_form: int) -> npt.NDArray[np.uint8]:

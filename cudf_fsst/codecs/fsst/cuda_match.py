@@ -48,7 +48,6 @@ class FsstSearcher:
         return get_kernel("fsst_search", name, tile_size)
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[()]:
-        del states, planes, staged
         return ()
 
     def values_kernel(self, name: str) -> Any:

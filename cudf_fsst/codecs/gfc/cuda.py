@@ -87,7 +87,6 @@ class GfcJob:
     def __init__(
         self, rows: int, itemsize: int, signed: bool, work: Workspace, *, dim: int = 1, chunk: int = 0
     ) -> None:
-        del signed
         self._layout = layout(rows, itemsize, dim, chunk)
         self.itemsize, self.unit = itemsize, self._layout.chunk
         self._chunks = self._layout.chunks
@@ -164,7 +163,6 @@ def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, tou
     ValueError
         As `describe`.
     """
-    del lane
     for itemsize in launch.ITEMSIZES:
         fields: list[int] = []
         grids = []
@@ -180,11 +178,9 @@ def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, tou
 
 def take(columns: Sequence[Taking], itemsize: int, rows: RowNumbers, tables: JobTables, *, bits: bool = False) -> None:
     """Add the launch that takes a few rows: for each, its chunk is decompressed up to it."""
-    del bits
     tables.add_taken(_kernel("gfc_take", itemsize), THREADS, columns, rows, per_block=launch.WARPS)
 
 
 def row_costs(packed: Packed) -> tuple[float, float]:
     """See `contract.DeviceCodec`; chunks are decompressed."""
-    del packed
     return 100e-12, 100e-12

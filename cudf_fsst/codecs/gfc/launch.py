@@ -92,5 +92,4 @@ EncodeJob = namedtuple("EncodeJob", "values rows dim chunk chunks starts out_sta
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     return {"gfc": [defines(itemsize) for itemsize in ITEMSIZES]}

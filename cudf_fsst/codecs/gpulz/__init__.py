@@ -13,18 +13,15 @@ PARAMETERS = 2
 
 
 def since(parameters: Sequence[int] = ()) -> int:
-    del parameters
     return 2
 
 
 def of_floats(parameters: Sequence[int]) -> bool:
-    del parameters
     return False
 
 
 def plan(itemsize: int, *, floats: bool, named: bool) -> Sequence[Options]:
     """See `contract.Codec`; slow, so only on demand."""
-    del itemsize, floats
     return ({},) if named else ()
 
 

@@ -22,7 +22,6 @@ TAKES, TAKES_BITS, READS_WIDE, COMPARES, ALONE = 0, False, False, False, True
 
 def kernels(step: str) -> tuple[Callable[[], Kernel], ...]:
     """See `contract.DeviceCodec`; it is only taken where it is named."""
-    del step
     return ()
 
 
@@ -107,7 +106,6 @@ def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, tou
     ValueError
         The sizes and parameters of a part are none of this codec.
     """
-    del tables
     for part, marks in zip(parts, touched or [0] * len(parts), strict=True):
         packed = part.packed
         layout = launch.layout_of(packed)
@@ -127,5 +125,4 @@ def decompress(parts: Sequence[PartRange], tables: JobTables, lane: Lane, *, tou
 
 def row_costs(packed: Packed) -> tuple[float, float]:
     """See `contract.DeviceCodec`; chunks are decompressed."""
-    del packed
     return 100e-12, 100e-12

@@ -190,7 +190,6 @@ def decode_warps(chunk: int, shared_per_block: int) -> int:
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> sets of constants that it may be compiled with: each symbol, window and chunk; least and most threads."""
-    del shared_per_block
     every = [
         *(defines(symbol, 2048) for symbol in SYMBOLS),
         *(defines(symbol, 16384, warps=warps) for symbol in (1, 8) for warps in (4, 3, 2)),

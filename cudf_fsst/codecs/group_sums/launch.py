@@ -20,5 +20,4 @@ def shared_nbytes(groups: int) -> int:
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     return {"group_sums": [DEFINES]}

@@ -66,7 +66,6 @@ def smallest(tables: Sequence[OnPairTable], sample: npt.NDArray[np.uint8], nbyte
 
 def encoder(table: OnPairTable, level: str, tile_size: int) -> Callable[..., int]:
     """What encodes tiles; see `contract.HostTextCodec`. Levels do not differ here."""
-    del level
     trie = table.patricia.places
 
     def encode(

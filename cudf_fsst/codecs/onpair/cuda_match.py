@@ -60,23 +60,19 @@ class OnPairRunner:
         self._bits = bits
 
     def resident(self, architecture: int, staged: bool) -> int:
-        del architecture, staged
         return launch.ROWS_RESIDENT
 
     def automaton_nbytes(self, states: int) -> int:
         return launch.rows_automaton_nbytes(states, self._bits)
 
     def staged_nbytes(self, states: int) -> int:
-        del states
         return 0
 
     def lift(self, states: int, staged: bool) -> cuda_rows.Lift:
-        del states, staged
         kernel = get_kernel("onpair_rows_lift", "onpair_rows_lift", launch.lift_defines())
         return cuda_rows.Lift(kernel, (1 << self._bits) // launch.LIFT_CODES, 8 * launch.LIFT_CODES, self.more())
 
     def kernel(self, tile_size: int, staged: bool) -> Any:
-        del staged
         return get_kernel("onpair_rows", "onpair_rows", launch.rows_defines(tile_size), shared=True)
 
     def more(self) -> tuple[Any, ...]:

@@ -13,13 +13,11 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 def measure(values: npt.NDArray[Any], *, signed: bool = False) -> int:
-    del signed
     return values.nbytes
 
 
 def encode(values: npt.NDArray[Any], *, signed: bool = False) -> Packed:
     """Copy values."""
-    del signed
     codes = values.view(np.uint8).copy()
     return Packed("raw", values.size, values.itemsize, (), _NOTHING, codes, 0, codes.size)
 
@@ -36,7 +34,6 @@ def check(packed: Packed) -> None:
 
 
 def unit(packed: Packed) -> int:
-    del packed
     return 1
 
 

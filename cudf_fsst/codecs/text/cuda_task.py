@@ -93,7 +93,6 @@ class TileEncoder(ABC):
 
     def trains_long(self, scopes: int) -> bool:
         """Whether it takes as long to train so many tables as the host takes for a column's rows."""
-        del scopes
         return True
 
     @abstractmethod
@@ -110,7 +109,6 @@ class TileEncoder(ABC):
 
     def tables_form(self, tile_size: int) -> int:
         """What training and `lookup` have to know of a tile size: `ScopeView::tables_form`."""
-        del tile_size
         return 0
 
     @abstractmethod
@@ -119,7 +117,6 @@ class TileEncoder(ABC):
 
     def staged(self, tile_size: int, tables_nbytes: int) -> int:
         """`WaveView::staged`, of a table of so many bytes."""
-        del tile_size, tables_nbytes
         return 0
 
     @abstractmethod

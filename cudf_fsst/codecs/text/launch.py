@@ -106,7 +106,6 @@ def defines(tile_size: int) -> dict[str, int]:
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     files = ("row_lengths", "text_answers", "text_case", "text_gather", "text_match", "text_sample")
     every = {file: [file_defines(file)] for file in files}
     return every | {"text_compact": [file_defines("text_compact", tile_size) for tile_size in TILE_SIZES]}

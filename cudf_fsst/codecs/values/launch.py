@@ -19,5 +19,4 @@ PlainPart = namedtuple("PlainPart", "values first_row rows")
 
 def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     """File -> all sets of constants that it may be compiled with for a GPU."""
-    del shared_per_block
     return {"values": [DEFINES]}
