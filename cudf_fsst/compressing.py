@@ -68,9 +68,7 @@ def compress_checked(
     to_host: bool = False,
 ) -> CompressedColumn:
     """Compress what `checked` returned; `to_host`: into host memory, wherever the data is."""
-    check_options(table, tile_size, level)
-    if codec is not None and codec not in registry.names():
-        raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
+    check_options(table, tile_size, level, codec)
     name, index = backend.interop.labels(data)
     task = SeriesTask(data, codec, {"table": table, "tile_size": tile_size, "level": level}, lenient=True)
     if backend.device == "cpu":

@@ -13,7 +13,7 @@ from . import index as indexes
 from .arrow_types import has_offsets, is_string_type
 from .backend import Backend, HostBackend, check_options
 from .buffers import ColumnBuffers
-from .codecs import host, registry
+from .codecs import host
 from .codecs.node import Content, Node, Parts, of_parts
 from .codecs.table import Table
 from .codecs.task import ColumnTask
@@ -366,9 +366,7 @@ class Compressor:
         codecs: Mapping[Any, str] | None = None,
         codec: str | None = None,
     ) -> None:
-        check_options(table, tile_size, level)
-        if codec is not None and codec not in registry.names():
-            raise ValueError(f"codec must be one of {registry.names()}, not {codec!r}")
+        check_options(table, tile_size, level, codec)
         if codecs is not None and not isinstance(codecs, Mapping):
             raise TypeError(f"codecs must be a dict of column labels and codecs, not {type(codecs).__name__}")
         self._table, self._codecs, self._codec = table, codecs, codec

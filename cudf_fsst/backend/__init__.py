@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from ..codecs.registry import texts
+from ..codecs.registry import names, texts
 from ..codecs.text import layout
 from ..interop.cudf import is_cudf, is_cudf_frame
 from ..interop.pandas import from_arrow_column
@@ -61,9 +61,11 @@ def of_frame(data: Any) -> Backend:
     raise TypeError(f"expected a DataFrame of pandas or cuDF, not {type(data).__name__}")
 
 
-def check_options(table: Any, tile_size: Any, level: Any) -> None:
+def check_options(table: Any, tile_size: Any, level: Any, codec: Any = None) -> None:
     """Check the arguments that every kind of compression takes."""
     if table is not None and not isinstance(table, tables := tuple([codec.TABLE for codec in texts()])):
-        names = ", ".join(cls.__name__ for cls in tables)
-        raise TypeError(f"table must be a {names} or None, not {type(table).__name__}")
+        expected = ", ".join(cls.__name__ for cls in tables)
+        raise TypeError(f"table must be a {expected} or None, not {type(table).__name__}")
     layout.check_options(tile_size, level)
+    if codec is not None and codec not in names():
+        raise ValueError(f"codec must be one of {names()}, not {codec!r}")
