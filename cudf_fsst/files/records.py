@@ -52,7 +52,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class StoredSection:
     """A section of the file, as its directory has it."""
 
     name: str
@@ -62,6 +62,11 @@ class Place:
     nbytes: int
     checksum: int
     outer: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Kind and number."""
+        return self.kind, self.number
 
 
 def nbytes(columns: int, segments: int, sections: int) -> int:
@@ -190,7 +195,7 @@ def check_sums(number: int, column: ColumnRecord, parts: Sequence[Any]) -> None:
 
 def read_directory(
     directory: bytes, columns: int, tables: int, segments: int, file_nbytes: int, version: int
-) -> list[Place]:
+) -> list[StoredSection]:
     """The sections; they lie in the file one after another and end where it ends."""
     records = list(SECTION.iter_unpack(directory))
     has_index = len(records) > 1 and records[1][0] == INDEX
@@ -200,7 +205,7 @@ def read_directory(
     wanted += [(TABLE, number) for number in range(tables)]
     wanted += [(kind, number) for kind in (META, CODES) for number in range(segments)]
 
-    places = []
+    sections = []
     end = PREAMBLE_NBYTES + columns * COLUMN.size + segments * SEGMENT.size + len(directory)
     for position, (wanted_one, record) in enumerate(zip(wanted, records, strict=True)):
         kind, number, offset, nbytes, checksum = record
@@ -217,7 +222,7 @@ def read_directory(
         end = offset + nbytes
         if end > file_nbytes:
             raise ValueError(f"{name}: ends at byte {end}, the file has {file_nbytes}")
-        places.append(Place(name, kind, number, offset, nbytes, checksum, outside))
+        sections.append(StoredSection(name, kind, number, offset, nbytes, checksum, outside))
     if end != file_nbytes:
         raise ValueError(f"directory: the sections end at byte {end}, the file has {file_nbytes}")
-    return places
+    return sections

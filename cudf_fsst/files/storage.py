@@ -25,7 +25,7 @@ from ..naming import naming
 from ..workers import map_items, num_threads
 from . import outer, records
 from .disk import Source, source_of, write_at, writing
-from .records import CODES, INDEX, META, SCHEMA, TABLE, Place
+from .records import CODES, INDEX, META, SCHEMA, TABLE, StoredSection
 from .versions import FORMAT_VERSION, FRAME_VERSION
 
 #: A file's path, a URL, a file object, or a BytesIO with its bytes.
@@ -224,12 +224,12 @@ class _Sections:
             sizes = [memoryview(content).nbytes for _, _, content in contents]
             _share(lambda number: self._wrap(number, compression), range(len(contents)), sizes)
         self._checksums: list[int | None] = [None] * len(contents)
-        self._places: list[int] = []
+        self._offsets: list[int] = []
         self._sizes = [memoryview(content).nbytes for _, _, content in contents]
         self.nbytes = records.PREAMBLE_NBYTES + records.nbytes(len(streams), len(parts), len(contents))
         for nbytes in self._sizes:
-            self._places.append(align(self.nbytes, records.FILE_ALIGNMENT))
-            self.nbytes = self._places[-1] + nbytes
+            self._offsets.append(align(self.nbytes, records.FILE_ALIGNMENT))
+            self.nbytes = self._offsets[-1] + nbytes
         self.runs = _runs(range(len(contents)), self._sizes, _WORTH_THREADS)
 
     def _wrap(self, number: int, compression: str) -> None:
@@ -251,19 +251,19 @@ class _Sections:
 
     def together(self, run: Sequence[int]) -> tuple[int, list[Any]]:
         """Where consecutive sections lie in the file, and their bytes, with what is between them."""
-        start = end = self._places[run[0]]
-        found = []
+        start = end = self._offsets[run[0]]
+        contents = []
         for number in run:
-            found += [bytes(self._places[number] - end), self._contents[number][2]]
-            end = self._places[number] + self._sizes[number]
-        return start, found
+            contents += [bytes(self._offsets[number] - end), self._contents[number][2]]
+            end = self._offsets[number] + self._sizes[number]
+        return start, contents
 
     def head(self) -> bytes:
         """The bytes before the sections."""
         directory = [
-            records.SECTION.pack(kind, number, place, nbytes, checksum)
-            for (kind, number, _), place, nbytes, checksum in zip(
-                self._contents, self._places, self._sizes, self._checksums, strict=True
+            records.SECTION.pack(kind, number, offset, nbytes, checksum)
+            for (kind, number, _), offset, nbytes, checksum in zip(
+                self._contents, self._offsets, self._sizes, self._checksums, strict=True
             )
         ]
         head = b"".join((self._described, *directory))
@@ -276,8 +276,8 @@ class _Sections:
         every = range(len(self._contents))
         _share(self.sum_up, every, self._sizes)
         head = self.head()
-        start, found = self.together(every)
-        yield from (head, bytes(start - len(head)), *found)
+        start, contents = self.together(every)
+        yield from (head, bytes(start - len(head)), *contents)
 
 
 class Destination(Protocol):
@@ -317,13 +317,13 @@ class Opened:
         self._prefix = "" if source.name is None else f"{source.name}: "
         self.destination, self.unchecked = destination, list[tuple[str, Segment]]()
         start = self._first(min(file_nbytes, _FAR_HEAD_NBYTES if source.is_far else _HEAD_NBYTES))
-        version, columns, segments, sections, records_checksum = records.read_preamble(start, file_nbytes)
+        version, columns, segments, count, records_checksum = records.read_preamble(start, file_nbytes)
         if version == FORMAT_VERSION and columns != 1:
             raise ValueError(f"preamble: {columns} columns; version {FORMAT_VERSION} has one")
-        head_nbytes = records.nbytes(columns, segments, sections)
+        head_nbytes = records.nbytes(columns, segments, count)
         if records.PREAMBLE_NBYTES + head_nbytes > file_nbytes:
             raise ValueError(
-                f"preamble: {columns} columns, {segments} segments and {sections} sections need more than the file's "
+                f"preamble: {columns} columns, {segments} segments and {count} sections need more than the file's "
                 f"{file_nbytes} bytes"
             )
         if records.PREAMBLE_NBYTES + head_nbytes > len(start):
@@ -334,27 +334,27 @@ class Opened:
 
         self._records = records.column_records(head[: columns * records.COLUMN.size], segments, codecs_of(version))
         tables_count = sum(record.tables for record in self._records)
-        place = columns * records.COLUMN.size
+        offset = columns * records.COLUMN.size
         self._described: list[list[records.DescribedPart]] = []
         for number, record in enumerate(self._records):
             nbytes = record.segments * records.SEGMENT.size
-            self._described.append(records.part_records(version, head[place : place + nbytes], record))
-            records.check_sums(number, record, [one.part for one in self._described[-1]])
-            place += nbytes
+            self._described.append(records.part_records(version, head[offset : offset + nbytes], record))
+            records.check_sums(number, record, [described.part for described in self._described[-1]])
+            offset += nbytes
         described = [part for some in self._described for part in some]
-        places = records.read_directory(head[place:], columns, tables_count, segments, file_nbytes, version)
-        for one in places:
-            part = described[one.number].part if one.kind == META and not one.outer else None
-            if isinstance(part, Segment) and one.nbytes != part.meta_nbytes:  # other codecs check theirs
-                raise ValueError(f"{one.name}: has {one.nbytes} bytes, its segment needs {part.meta_nbytes}")
-        self._places = places
+        sections = records.read_directory(head[offset:], columns, tables_count, segments, file_nbytes, version)
+        for section in sections:
+            part = described[section.number].part if section.kind == META and not section.outer else None
+            if isinstance(part, Segment) and section.nbytes != part.meta_nbytes:  # other codecs check theirs
+                raise ValueError(f"{section.name}: has {section.nbytes} bytes, its segment needs {part.meta_nbytes}")
+        self._sections = sections
         self._firsts = [0, *accumulate(record.segments for record in self._records)]
-        ends = [records.PREAMBLE_NBYTES + head_nbytes, *(one.offset + one.nbytes for one in places)]
-        self._gaps = dict(zip(((one.kind, one.number) for one in places), ends, strict=False))
+        ends = [records.PREAMBLE_NBYTES + head_nbytes, *(section.offset + section.nbytes for section in sections)]
+        self._gaps = dict(zip((section.key for section in sections), ends, strict=False))
         self.version, self.codecs = version, [record.codec for record in self._records]
         # The directory has them first; they say what there is to choose from.
-        found = self._contents([one for one in places if one.kind in (SCHEMA, INDEX)])
-        schema, index = found[SCHEMA, 0], found.get((INDEX, 0))
+        contents = self._contents([section for section in sections if section.kind in (SCHEMA, INDEX)])
+        schema, index = contents[SCHEMA, 0], contents.get((INDEX, 0))
         self.schema, self.index = schema.tobytes(), None if index is None else index.tobytes()
 
     def _buffers(self, sizes: Sequence[int]) -> Sequence[Any]:
@@ -369,8 +369,7 @@ class Opened:
         """
         segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         tables = self._tables(numbers)
-        wanted = {TABLE: tables, META: segments, CODES: segments}
-        contents = self._contents([one for one in self._places if one.number in wanted.get(one.kind, ())])
+        contents = self._contents(self._sections_of({TABLE: tables, META: segments, CODES: segments}))
         made = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
         loaded: dict[int, Any] = {}
         for number in sorted(numbers):
@@ -380,12 +379,12 @@ class Opened:
         there = self.destination
         if there is not None:
             there.begin(list(loaded.values()))
-        left = [one for one in numbers if one in later and there is not None and is_text(self.codecs[one])]
-        left = [one for one in left if there is not None and there.checks_codes(self.codecs[one])]
-        unchecked = {part for one in left for part in range(self._firsts[one], self._firsts[one + 1])}
+        left = [number for number in numbers if number in later and there is not None and is_text(self.codecs[number])]
+        left = [number for number in left if there is not None and there.checks_codes(self.codecs[number])]
+        unchecked = {i for number in left for i in range(self._firsts[number], self._firsts[number + 1])}
         self.unchecked += [(f"{self._prefix}segment {part}: codes", loaded[part]) for part in sorted(unchecked)]
-        checked = [(part, one, part not in unchecked) for part, one in loaded.items()]
-        _share(lambda one: _check_part(*one), checked, [one.nbytes for one in loaded.values()])
+        checked = [(i, part, i not in unchecked) for i, part in loaded.items()]
+        _share(lambda job: _check_part(*job), checked, [part.nbytes for part in loaded.values()])
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)
@@ -394,16 +393,17 @@ class Opened:
     def outline(self, numbers: Collection[int]) -> dict[int, Stream]:
         """Some streams by number, whose parts have sizes but no buffers: of what is stored, tables alone are read."""
         tables = self._tables(numbers)
-        contents = self._contents([one for one in self._places if one.kind == TABLE and one.number in tables])
+        contents = self._contents(self._sections_of({TABLE: tables}))
         made = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
         parts = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
-        places = [one for one in self._places if one.kind in (META, CODES) and one.number in parts]
-        sizes = {(one.kind, one.number): one.nbytes for one in places}
-        wrapped = [(one, np.empty(min(outer.HEAD_NBYTES, one.nbytes), np.uint8)) for one in places if one.outer]
-        self._source.fill([(one.offset, head) for one, head in wrapped])
-        for one, head in wrapped:
-            with naming(one.name):
-                sizes[one.kind, one.number] = outer.nbytes_of(head, one.nbytes)
+        sections = self._sections_of({META: parts, CODES: parts})
+        sizes = {section.key: section.nbytes for section in sections}
+        wrapped = [section for section in sections if section.outer]
+        heads = [np.empty(min(outer.HEAD_NBYTES, section.nbytes), np.uint8) for section in wrapped]
+        self._source.fill([(section.offset, head) for section, head in zip(wrapped, heads, strict=True)])
+        for section, head in zip(wrapped, heads, strict=True):
+            with naming(section.name):
+                sizes[section.key] = outer.nbytes_of(head, section.nbytes)
         return {
             number: (
                 self.codecs[number],
@@ -417,8 +417,15 @@ class Opened:
 
     def _tables(self, numbers: Collection[int]) -> dict[int, str]:
         """The symbol tables of some streams, by number, and their codecs."""
-        columns = [(self.codecs[number], self._records[number]) for number in numbers]
-        return {first + i: codec for codec, one in columns for first in [one.first_table] for i in range(one.tables)}
+        codecs: dict[int, str] = {}
+        for number in numbers:
+            record = self._records[number]
+            codecs |= dict.fromkeys(range(record.first_table, record.first_table + record.tables), self.codecs[number])
+        return codecs
+
+    def _sections_of(self, numbers: Mapping[int, Collection[int]]) -> list[StoredSection]:
+        """Sections by their kinds and numbers, in stored order."""
+        return [section for section in self._sections if section.number in numbers.get(section.kind, ())]
 
     def _first(self, nbytes: int) -> bytes:
         """The first bytes of the file."""
@@ -426,41 +433,41 @@ class Opened:
         self._source.fill([(0, content)])
         return content.tobytes()
 
-    def _contents(self, places: Sequence[Place]) -> dict[tuple[int, int], npt.NDArray[np.uint8]]:
+    def _contents(self, sections: Sequence[StoredSection]) -> dict[tuple[int, int], npt.NDArray[np.uint8]]:
         """Sections, and that there are zeros before each of them, checked."""
-        gaps = [self._gaps[place.kind, place.number] for place in places]
-        padding = [np.empty(place.offset - gap, np.uint8) for place, gap in zip(places, gaps, strict=True)]
-        contents = list(self._buffers([0 if place.outer else place.nbytes for place in places]))
-        for i, place in enumerate(places):
-            if place.outer:
-                contents[i] = np.empty(place.nbytes, np.uint8)
+        gaps = [self._gaps[section.key] for section in sections]
+        padding = [np.empty(section.offset - gap, np.uint8) for section, gap in zip(sections, gaps, strict=True)]
+        contents = list(self._buffers([0 if section.outer else section.nbytes for section in sections]))
+        for i, section in enumerate(sections):
+            if section.outer:
+                contents[i] = np.empty(section.nbytes, np.uint8)
 
         def check_section(i: int) -> None:
-            place = places[i]
+            section = sections[i]
             if padding[i].any():
-                raise ValueError(f"padding before {place.name}: not zero")
-            if xxhash.xxh3_64_intdigest(contents[i]) != place.checksum:
-                raise ValueError(f"{place.name}: checksum does not match")
-            if place.outer:
-                with naming(place.name):
-                    (content,) = self._buffers([outer.nbytes_of(contents[i], place.nbytes)])
-                    outer.unwrap(contents[i], place.outer, content)
+                raise ValueError(f"padding before {section.name}: not zero")
+            if xxhash.xxh3_64_intdigest(contents[i]) != section.checksum:
+                raise ValueError(f"{section.name}: checksum does not match")
+            if section.outer:
+                with naming(section.name):
+                    (content,) = self._buffers([outer.nbytes_of(contents[i], section.nbytes)])
+                    outer.unwrap(contents[i], section.outer, content)
                 contents[i] = content
 
         def read(run: Sequence[int]) -> None:
-            with naming(places[run[0]].name):
-                pairs = [((gaps[i], padding[i]), (places[i].offset, contents[i])) for i in run]
-                self._source.fill([one for pair in pairs for one in pair])
+            with naming(sections[run[0]].name):
+                pairs = [((gaps[i], padding[i]), (sections[i].offset, contents[i])) for i in run]
+                self._source.fill([target for pair in pairs for target in pair])
             for i in run:
                 check_section(i)
 
         # The system, the connections and the checksums let go of the interpreter, so threads share them.
         least, threads = (_FAR_NBYTES, _FAR_THREADS) if self._source.is_far else (_WORTH_THREADS, None)
-        runs = _runs(range(len(places)), [place.nbytes for place in places], least)
+        runs = _runs(range(len(sections)), [section.nbytes for section in sections], least)
         if not self._source.is_far:  # so that all threads end at about the same time
-            runs.sort(key=lambda run: -sum(places[i].nbytes for i in run))
+            runs.sort(key=lambda run: -sum(sections[i].nbytes for i in run))
         map_items(read, runs, threads)
-        return {(place.kind, place.number): content for place, content in zip(places, contents, strict=True)}
+        return {section.key: content for section, content in zip(sections, contents, strict=True)}
 
 
 @contextlib.contextmanager
