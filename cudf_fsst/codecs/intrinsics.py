@@ -62,6 +62,19 @@ def _copy(name: str, told: str) -> Any:
     return intrinsic(function)
 
 
+@intrinsic
+def copy16(typingctx: Any, to: Any, source: Any) -> Any:
+    """Copy 16 bytes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.IntType(8), 16).as_pointer()
+        some = builder.load(builder.inttoptr(args[1], vector), align=1)
+        builder.store(some, builder.inttoptr(args[0], vector), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
 copy = _copy("memcpy", "``memcpy(to, source, nbytes)``; the ranges must not overlap.")
 move = _copy("memmove", "``memmove(to, source, nbytes)``; the ranges may overlap.")
 

@@ -15,8 +15,9 @@ from .jit import Intrinsic
 #: At an address; by bits. See `intrinsics`.
 load8, load16, load32, load64 = (Intrinsic(f"load{bits}") for bits in (8, 16, 32, 64))
 store8, store16, store32, store64 = (Intrinsic(f"store{bits}") for bits in (8, 16, 32, 64))
-#: ``memcpy(to, source, nbytes)``, ``memmove``; zero bits below the lowest one bit, 64 of 0; one bits.
-copy, move, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "trailing_zeros", "popcount"))
+#: ``memcpy(to, source, nbytes)``, ``memmove``, of 16 bytes ``copy16(to, source)``; zero bits below the lowest one bit,
+#: 64 of 0; one bits.
+copy, move, copy16, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "copy16", "trailing_zeros", "popcount"))
 
 #: ``place64(at, left, before, limits, base, out)``: where the symbols of up to 64 codes of `fsst` end, of which `left`
 #: are a tile's: to `out` 64 bytes, of each the place of its symbol's last byte, the low 8 bits of it. An escape stands

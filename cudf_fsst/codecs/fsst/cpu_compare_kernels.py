@@ -55,7 +55,9 @@ def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: t
 
 
 @njit()
-def mark_second(value: int, nbytes: int, yes: Any, out: int, table: tuple[int, int, int]) -> None:
+def mark_second(
+    value: int, nbytes: int, yes: Any, maybe: Any, escaped: Any, out: int, table: tuple[int, int, int]
+) -> None:
     """Which codes may be behind those; see `text.cpu_places_kernels.CodeComparer`."""
     symbols, symbol_lengths, _ = table
     for have in range(1, min(nbytes - 1, 8) + 1):
@@ -65,9 +67,9 @@ def mark_second(value: int, nbytes: int, yes: Any, out: int, table: tuple[int, i
             different = load64(symbols + 8 * code) ^ word
             if code == 255 or (length > 0 and different << np.uint64(64 - 8 * length) == np.uint64(0)):
                 at = out + 8 * (8 * code + have - 1)
-                store64(at, load64(at) | yes)
-    at = out + 8 * 8 * np.int64(load8(value))  # behind an escape
-    store64(at, load64(at) | yes)
+                store64(at, load64(at) | (yes if length == left and code != 255 else maybe))
+    at = out + 8 * 8 * np.int64(load8(value))
+    store64(at, load64(at) | escaped)
 
 
 @njit()
@@ -100,8 +102,9 @@ def same_codes(at: int, end: int, have: int, value: int, nbytes: int, table: tup
 #: Bytes of a value at which it is tried to cut it; codes that are looked for there, at most: of those that end at one
 #: place, and behind these.
 _CUTS, _MOST_ALIKE, _MOST_BEHIND = 12, 64, 24
-#: What it takes to compare codes that may be part of a value, and to open a tile that may have it; codes of a tile.
-_AGAIN_NS, _OPEN_NS, _TILE_CODES = 10.0, 150.0, 100.0
+#: What it takes to look for one of these in a tile, to compare codes that may be part of a value, and to open a tile;
+#: codes of a tile.
+_LOOK_NS, _AGAIN_NS, _OPEN_NS, _TILE_CODES = 2.0, 20.0, 150.0, 100.0
 #: Codes that are counted.
 _SAMPLE_NBYTES = 2**13
 
@@ -113,7 +116,7 @@ def _cut_value(value: int, nbytes: int, cut: int, counts: Any, out: int, table: 
     Returns what that costs a tile, about, in ns: what is looked for, and what is found by chance.
     """
     symbols, symbol_lengths, _ = table
-    to, compared, chance, verified, groups = out + 1, 0, 0.0, 0.0, 0
+    to, compared, chance, groups = out + 1, 0, 0.0, 0
     for stop in range(cut + 1, cut + 9):  # where the code ends
         number, ahead, behind = 0, 0, counts.sum()
         for code in range(255):
@@ -157,11 +160,11 @@ def _cut_value(value: int, nbytes: int, cut: int, counts: Any, out: int, table: 
         to += 4 + number + more
         compared += number + more
         chance += ahead * behind
-        verified += ahead * behind * np.exp(min(stop - nbytes, 0) / 4.0)
         groups += 1
     store8(out, np.uint8(groups))
     total = 1.0 * max(counts.sum(), 1)
-    return compared + (_AGAIN_NS * chance + _OPEN_NS * verified) * _TILE_CODES / total / total
+    again = _AGAIN_NS + _OPEN_NS * np.exp(min(8 - nbytes, 0) / 4.0)
+    return _LOOK_NS * compared + again * _TILE_CODES * chance / total / total
 
 
 @njit()
@@ -182,11 +185,32 @@ def plan_value(value: int, nbytes: int, tiles: Any, out: int, table: tuple[int, 
 
 
 @njit()
+def _same_before(begin: int, at: int, value: int, stop: int, nbytes: int, table: tuple[int, int, int]) -> bool:
+    """Whether codes from address `begin` to `at` may end with the first `stop` bytes of a value, or all and more."""
+    symbols, symbol_lengths, _ = table
+    left = np.int64(stop)
+    while left > 0:
+        if at == begin:
+            return False
+        code = load8(at - 1)
+        if left > nbytes or (at - begin >= 2 and load8(at - 2) == 255):
+            return True  # not looked into: a symbol in which the value ends, and what may be behind an escape
+        symbol_nbytes = np.int64(load8(symbol_lengths + code))
+        length = min(symbol_nbytes, left)
+        word = load64(symbols + 8 * np.int64(code)) >> np.uint64(8 * (symbol_nbytes - length))
+        if length == 0 or (word ^ load64(value + left - length)) << np.uint64(64 - 8 * length) != np.uint64(0):
+            return False
+        at -= 1
+        left -= length
+    return True
+
+
+@njit()
 def may_have(at: int, end: int, limit: int, plan: int, value: int, nbytes: int, table: tuple[int, int, int]) -> bool:
     """Whether codes may have a value; see `text.cpu_places_kernels.CodeComparer`."""
     if end + 64 > limit:
         return True
-    groups = np.int64(load8(plan))
+    groups, begin = np.int64(load8(plan)), at
     while at < end:
         where = plan + 1
         for _ in range(groups):
@@ -204,7 +228,8 @@ def may_have(at: int, end: int, limit: int, plan: int, value: int, nbytes: int, 
                 found &= (np.uint64(1) << np.uint64(end - at)) - np.uint64(1)
             while found != np.uint64(0):
                 following = at + trailing_zeros(found) + 1
-                if stop >= nbytes or same_codes(following, end, 0, value + stop, nbytes - stop, table) >= 0:
+                forward = stop >= nbytes or same_codes(following, end, 0, value + stop, nbytes - stop, table) >= 0
+                if forward and _same_before(begin, following, value, stop, nbytes, table):
                     return True
                 found &= found - np.uint64(1)
         at += 64

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..jit import njit
 from ..text.layout import TILE_BLOCK
-from ..unaligned import copy, load8, load16, load64, move, store8, store16, store64
+from ..unaligned import copy, copy16, load8, load16, load64, move, store8, store16, store64
 from .patricia import LONG_STEPS, enter_all, find_longest, go_on_all, is_open_all, leave, step_all
 
 #: Tiles that are encoded in turns.
@@ -230,24 +230,25 @@ def decode_tile(at: int, end: int, out: Any, nbytes: int, limit: int, table: Any
         window = load64(at + (place >> 3)) >> np.uint64(place & 7)
         for _ in range(4):
             code = np.int64(window & mask)
-            store64(out, load64(words + 16 * code))
-            store64(out + 8, load64(words + 16 * code + 8))
+            copy16(out, words + 16 * code)
             out += np.int64(load8(lengths + code))
             window >>= np.uint64(bits)
         place += 4 * bits
         left -= 4
     while left > 0:
+        first = min(place >> 3, max(size - 8, 0))  # of eight bytes that have the code
         window = np.uint64(0)
-        for i in range(3):
-            if at + (place >> 3) + i < end:
-                window |= np.uint64(load8(at + (place >> 3) + i)) << np.uint64(8 * i)
-        code = np.int64((window >> np.uint64(place & 7)) & mask)
+        if size >= 8:
+            window = load64(at + first)
+        else:
+            for i in range(size):
+                window |= np.uint64(load8(at + i)) << np.uint64(8 * i)
+        code = np.int64((window >> np.uint64(place - 8 * first)) & mask)
         length = np.int64(load8(lengths + code))
         if length > stop - out:
             return False
         if out + 16 <= limit:
-            store64(out, load64(words + 16 * code))
-            store64(out + 8, load64(words + 16 * code + 8))
+            copy16(out, words + 16 * code)
         else:
             copy(out, words + 16 * code, length)
         out += length

@@ -140,7 +140,7 @@ class Edges:
             last_nbytes,
             self._least,
             np.empty(kernels.GROUP_ROWS + 1, np.int64),
-            np.zeros((2, MARKS), np.uint64),
+            np.zeros((2, 2 * MARKS), np.uint64),
             _scratch(reader),
             address(answers),
         )

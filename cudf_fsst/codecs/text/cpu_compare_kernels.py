@@ -13,13 +13,17 @@ from ..jit import njit
 from ..unaligned import load8, load64, store8, trailing_zeros
 from .cpu_places_kernels import (
     AHEAD,
+    AT,
     BEFORE,
     MARKS,
+    PLACES,
+    SLOT_NBYTES,
     SLOTS,
     WITH_CHARS,
     CodeComparer,
     filter_by_chars,
     filter_by_code,
+    look_behind,
     open_none,
 )
 from .layout import ROW_BLOCK
@@ -64,7 +68,7 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
     codes_of
         What the codec can do.
     """
-    mark = codes_of.mark
+    mark, mark_second = codes_of.mark, codes_of.mark_second
 
     @njit()
     def find_edge(
@@ -116,8 +120,19 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
             for unsure in range(first_row, row):
                 if load8(out + unsure) == 2:
                     begin = number_at(ends + 8 * unsure) - back - base
-                    slot = begin >> shift
+                    slot, behind = begin >> shift, begin + skip
                     begin &= tile_size - 1
+                    if wide < WITH_CHARS:
+                        of_slot = behind >> shift
+                        last_byte = min(tile_size, chars_end - base - (of_slot << shift)) - 1
+                        places = scratch + PLACES + 256 * of_slot
+                        codes = number_at(scratch + AT + SLOT_NBYTES * of_slot)
+                        says = look_behind(
+                            places, codes, behind & (tile_size - 1), wide, last_byte, nbytes - skip, marks + 8 * MARKS
+                        )
+                        if says != np.uint64(2):
+                            store8(out + unsure, np.uint8(says))
+                            continue
                     verdict = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
                     if verdict < 0:
                         return -1 - verdict, 0
@@ -153,7 +168,7 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
         least
             Bytes that a row has at least, as many as the two values.
         ends : ndarray of int64, (GROUP_ROWS + 1,)
-        marks : ndarray of uint64, (2, MARKS)
+        marks : ndarray of uint64, (2, 2 * MARKS)
             Zeros.
         scratch : ndarray of uint8
             `scratch_nbytes`.
@@ -170,7 +185,10 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
         # Of both values: trials, bytes that are skipped, and the best of these with the share of rows looked at twice.
         tuned = np.zeros((2, 4), np.int64)
         for i, value, nbytes in ((0, first, first_nbytes), (1, last, last_nbytes)):
-            mark(value, nbytes, np.uint64(1), np.uint64(2), marks_at + 8 * MARKS * i, table)
+            if nbytes:
+                marks_of = marks_at + 16 * MARKS * i
+                mark(value, nbytes, np.uint64(1), np.uint64(2), marks_of, table)
+                mark_second(value, nbytes, np.uint64(1), np.uint64(2), np.uint64(0), marks_of + 8 * MARKS, table)
             tuned[i, _TRIALS] = 0 if nbytes > 1 else ENOUGH
             tuned[i, _SHARE] = WHOLE
         block = first_block
@@ -187,7 +205,7 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
             for i, value, nbytes, back in ((0, first, first_nbytes, 0), (1, last, last_nbytes, last_nbytes)):
                 if nbytes == 0:
                     continue
-                marks_of, skip = marks_at + 8 * MARKS * i, tuned[i, _SKIP]
+                marks_of, skip = marks_at + 16 * MARKS * i, tuned[i, _SKIP]
                 bad, twice = find_edge(
                     tiles, table, ends_at, number, back, skip, value, nbytes, marks_of, scratch_at, out
                 )
@@ -198,6 +216,9 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
                     skip = tuned[i, _SKIP]
                     yes = np.uint64(2 if skip else 1)
                     mark(value + skip, nbytes - skip, yes, np.uint64(2), marks_of, table)
+                    mark_second(
+                        value + skip, nbytes - skip, yes, np.uint64(2), np.uint64(0), marks_of + 8 * MARKS, table
+                    )
             out += number
         return FINE, 0
 

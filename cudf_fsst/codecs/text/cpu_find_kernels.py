@@ -62,7 +62,7 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
                 bit = np.uint64(1) << np.uint64(value)
                 value_at = words_at + 8 * word_starts[value] + skip
                 mark(value_at, sizes[group] - skip, bit, bit, marks, table)
-                mark_second(value_at, sizes[group] - skip, bit, marks + SECOND, table)
+                mark_second(value_at, sizes[group] - skip, bit, bit, bit, marks + SECOND, table)
                 at = marks - BEFORE + 8 * MARKS + 8 * hashed(load64(value_at) & mask)
                 store64(at, load64(at) | bit)
         return from_end, distance, behind

@@ -60,8 +60,9 @@ class CodeComparer(NamedTuple):
         for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
         the bits `yes` are set, and where they begin it, `maybe`.
     mark_second
-        ``mark_second(value, nbytes, yes, out, table)``: which codes may be behind one that has so many last bytes of
-        its symbol for the value's first ones, and not all of them; `yes` and `out` as of `mark`.
+        ``mark_second(value, nbytes, yes, maybe, escaped, out, table)``: which codes may be behind one that has so many
+        last bytes of its symbol for the value's first ones, and not all of them; as `mark` does. The bits `escaped` are
+        set for a code behind an escape that stands for the first byte.
     same
         ``same(at, end, have, value, nbytes, table) -> int``: how many characters of codes, from the last `have` bytes
         of the first one's symbol on, are those of a value, or -1: some are others. Fewer than `nbytes` where the codes
@@ -98,7 +99,7 @@ def _mark_none(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: A
 
 
 @njit()
-def _mark_no_second(value: int, nbytes: int, yes: Any, out: int, table: Any) -> None:
+def _mark_no_second(value: int, nbytes: int, yes: Any, maybe: Any, escaped: Any, out: int, table: Any) -> None:
     return
 
 
@@ -238,6 +239,20 @@ def filter_by_code(
         store8(out + row, np.uint8(verdict))
         row += 1
     return row
+
+
+@njit()
+def look_behind(places: int, codes: int, begin: int, wide: int, last: int, nbytes: int, marks: int) -> Any:
+    """What is marked of the code behind that at place `begin` of a tile; 2 where that is an escape, or all there is.
+
+    `places`, `codes`: addresses of those of the tile; `last`: its last byte; `nbytes`: bytes of the value from that
+    place on; `marks`: what `mark_second` wrote.
+    """
+    index = code_at(places, begin, wide)
+    place = np.int64(load8(places + index))
+    if load8(codes + index) == 255 or place >= last or place - begin + 1 >= nbytes:
+        return np.uint64(2)
+    return load64(marks + 64 * np.int64(load8(codes + index + 1)) + 8 * (place - begin))
 
 
 @njit()
