@@ -468,7 +468,7 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
         cuts = sorted({0, values.size, *(dice.randrange(values.size) for _ in range(dice.choice([0, 0, 2])))})
         cut = [values[start:stop] for start, stop in itertools.pairwise(cuts)]
         streams[place] = codec, [piece for some in cut for piece in cpu.compress(some, codec=codec)]
-    sections = storage._Sections(stored.version, streams, stored.schema, stored.index)
+    sections = storage._Sections(stored.version, streams, stored.schema, stored.index, None)
     return b"".join(bytes(piece) for piece in sections.pieces())
 
 

@@ -69,7 +69,7 @@ def test_damage_is_found_in_what_is_read(tmp_path: Path) -> None:
     path = saved(frame, tmp_path)
     data = path.read_bytes()
     with storage.opened(io.BytesIO(data)) as file:
-        places = [place for place in file._places if place.nbytes]
+        places = [section for section in file._sections if section.nbytes]
         tables = {record.first_table for record in file._records if record.tables}
     assert tables
     seen = set()
