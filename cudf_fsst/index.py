@@ -256,7 +256,7 @@ def compress_with(
     tasks: Sequence[SeriesTask], index: Any, backend: Backend, **options: Any
 ) -> tuple[list[Content], CompressedIndex]:
     """Compress columns and the labels of their rows in one call; `options` are the backend's."""
-    range_index = None if backend.device == "cpu" else of_range(index, backend)
+    range_index = None if backend.device == "cpu" else of_range(index)
     if range_index is not None:
         return backend.compress(tasks, **options)[0], range_index
     names = list(index.names)  # which no file might be able to hold
@@ -267,7 +267,7 @@ def compress_with(
     return contents, CompressedIndex(notes, len(index), levels, names=names)
 
 
-def of_range(index: Any, backend: Backend) -> CompressedIndex | None:
+def of_range(index: Any) -> CompressedIndex | None:
     """A RangeIndex of cuDF; None for another index."""
     bounds = interop_cudf.range_of(index)
     return (

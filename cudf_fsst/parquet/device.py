@@ -197,6 +197,6 @@ class DeviceReader:
         """An index that is a range, the first of `levels`: cuDF reads no other ranges."""
         bounds, name = levels[0]
         cudf_index = interop.cudf_module().RangeIndex(bounds, name=name)
-        index = indexes.of_range(cudf_index, self.backend)
+        index = indexes.of_range(cudf_index)
         assert index is not None
         return index
