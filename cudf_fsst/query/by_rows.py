@@ -16,16 +16,7 @@ from .text import has_python_strings, is_text
 
 
 def answer(column: ColumnSource, name: str, request: RowRequest | None) -> Any:
-    """The answer as a Series without its proxy; None where the column is to be decoded.
-
-    Parameters
-    ----------
-    column
-    name
-        What the log calls the call.
-    request
-        None: nothing that an automaton answers.
-    """
+    """See `codes.answer`; a `request` of None: nothing that an automaton answers."""
     # What the library makes of missing values alone can differ, and costs nothing.
     if request is None or not column._is_text or column.null_count == len(column):
         return None

@@ -168,11 +168,11 @@ def _classes(sums: Any, counts: Any) -> None:
 
 @njit()
 def _collect(
-    text: int, nbytes: int, behind: Any, ahead: Any, classes: Any, lowest: int, found: Any, lengths: Any, savings: Any
+    text: int, nbytes: int, behind: Any, ahead: Any, classes: Any, lowest: int, entries: Any, lengths: Any, savings: Any
 ) -> int:
     """Add up what each string of `_offer` would save that lies in a bucket of class `lowest` or above.
 
-    `savings` (0: a free place), `found` and `lengths` are a hash table of strings. Returns how many have joined it.
+    `savings` (0: a free place), `entries` and `lengths` are a hash table of strings. Returns how many have joined it.
     """
     count = 0
     for i in range(nbytes):
@@ -188,10 +188,10 @@ def _collect(
                 continue
             string = window & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - 8 * length))
             place = np.int64(((hashed ^ (hashed >> np.uint64(29))) * _KEY) >> np.uint64(32)) & (savings.size - 1)
-            while savings[place] != 0 and (found[place] != string or lengths[place] != length):
+            while savings[place] != 0 and (entries[place] != string or lengths[place] != length):
                 place = (place + 1) & (savings.size - 1)
             if savings[place] == 0:
-                found[place] = string
+                entries[place] = string
                 lengths[place] = length
                 count += 1
             savings[place] += saved
@@ -254,7 +254,7 @@ def _find(
     sums: Any,
     ahead: Any,
     behind: Any,
-    found: Any,
+    entries: Any,
     lengths: Any,
     savings: Any,
     most: int,
@@ -271,7 +271,7 @@ def _find(
     for piece in range(starts.size):
         if chunks[piece] % parts == part:
             text, nbytes = sample + starts[piece], ends[piece] - starts[piece]
-            strings += _collect(text, nbytes, behind[row], ahead[row], sums, lowest, found, lengths, savings)
+            strings += _collect(text, nbytes, behind[row], ahead[row], sums, lowest, entries, lengths, savings)
             if strings > most:
                 return False
             row += 1
@@ -297,7 +297,7 @@ class _Sample:
         self.ahead = np.empty((rows, PIECE + 1), np.int32)
         self.behind = np.empty((rows, PIECE + 1), np.int32)
         self.sums = np.empty(1 << BUCKET_BITS, np.int32)
-        self.found = np.empty(STRING_SLOTS, np.uint64)
+        self.entries = np.empty(STRING_SLOTS, np.uint64)
         self.lengths = np.empty(STRING_SLOTS, np.int64)
         self.savings = np.zeros(STRING_SLOTS, np.int64)
 
@@ -322,11 +322,11 @@ class _Sample:
         A string must save more than its own bytes, which it takes in the stored table. Of equal savings the longer
         string is better, then the smaller little-endian number.
         """
-        table = self.found, self.lengths, self.savings, MOST_STRINGS
+        table = self.entries, self.lengths, self.savings, MOST_STRINGS
         if not _find(*self.pieces, part, self.parts, self.sums, self.ahead, self.behind, *table):
-            return self.found[:0], self.lengths[:0]
+            return self.entries[:0], self.lengths[:0]
         places = np.flatnonzero((self.savings > 0) & (self.savings > self.lengths))
-        strings, lengths = self.found[places], self.lengths[places]
+        strings, lengths = self.entries[places], self.lengths[places]
         best = np.lexsort((strings, -lengths, -self.savings[places]))[:count]
         return strings[best], lengths[best]
 

@@ -65,17 +65,17 @@ class Item(NamedTuple):
         if bad >= 0:
             reader.damaged_tile(bad)
         starts -= begin
-        own = offsets[self.chosen.start : self.chosen.stop + 1]
-        kernels.copy_rows(starts, to[0], rows[self.chosen], self.base + self.first, own, address(out))
+        ends_to = offsets[self.chosen.start : self.chosen.stop + 1]
+        kernels.copy_rows(starts, to[0], rows[self.chosen], self.base + self.first, ends_to, address(out))
 
 
-def items(readers: dict[int, Any], edges: npt.NDArray[np.int64], wanted: Chosen) -> list[Item] | None:
+def items(readers: dict[int, Any], edges: npt.NDArray[np.int64], chosen: Chosen) -> list[Item] | None:
     """Work items of rows that ascend or descend; None where rows are so long that others should share them.
 
     `readers`: of the segments that have some, by number.
     """
-    rows, found = wanted.rows, list[Item]()
-    up = rows if wanted.ascending else rows[::-1]
+    rows, work = chosen.rows, list[Item]()
+    up = rows if chosen.ascending else rows[::-1]
     for number, first, last in shares_of(up, edges):
         reader, base = readers[number], int(edges[number])
         block_chars = reader.segment.section("row_starts").astype(np.int64)
@@ -88,9 +88,9 @@ def items(readers: dict[int, Any], edges: npt.NDArray[np.int64], wanted: Chosen)
         ends = (np.searchsorted(up[first:last], limits + base) + first).tolist()
         for a, b, begin, end in zip(ends, ends[1:], limits.tolist(), limits[1:].tolist(), strict=False):
             if a < b:
-                own = slice(a, b) if up is rows else slice(rows.size - b, rows.size - a)
-                found.append(Item(reader, base, begin, end, own))
-    return found
+                outputs = slice(a, b) if up is rows else slice(rows.size - b, rows.size - a)
+                work.append(Item(reader, base, begin, end, outputs))
+    return work
 
 
 @njit()
