@@ -312,6 +312,9 @@ class CompressedColumn(ArrowColumn, compute.Columns, compute.Refused):
         """All rows as categories: of pandas a Series without name and labels, of cuDF a column."""
         return query.categorical(self)
 
+    def _columns_at(self, places: Sequence[int]) -> CompressedColumn:
+        return self
+
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
         return self._built([values], None)

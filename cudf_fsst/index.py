@@ -103,6 +103,14 @@ class CompressedIndex:
             return self.nbytes
         return sum(level.node.uncompressed_nbytes for level in self.levels)
 
+    def is_same(self, other: CompressedIndex) -> bool:
+        """Whether it is surely equal to another one: the same, or a range of the same labels."""
+        if self is other:
+            return True
+        kept = (self._pandas_index, self._stream, other._pandas_index, other._stream)
+        ranges = not (self.levels or other.levels) and all(one is None for one in kept)
+        return ranges and self.notes == other.notes
+
     # Labels -------------------------------------------------------------------------------------------------------
 
     def to_library(self, backend: Backend, stream: Any = None) -> Any:

@@ -23,6 +23,7 @@ import hostile
 import reference_match
 from cudf_fsst.backend import Arrival
 from cudf_fsst.backend.content import move
+from cudf_fsst.buffers import ColumnBuffers
 from cudf_fsst.codecs import host_strings
 from cudf_fsst.codecs.dict import cpu as dict_cpu
 from cudf_fsst.codecs.dict import cpu_merge, plan
@@ -542,3 +543,98 @@ def test_a_file_on_its_way_to_a_gpu(whole: Whole, tmp_path: Path, monkeypatch: p
         arrived()
     gc.collect()
     assert not whole.device.live
+
+
+def answers_of(whole: Whole, values: list[bytes | None], kind: Any) -> ColumnBuffers:
+    """A column on the GPU: strings, or the numbers that these are."""
+    if kind == pa.string():
+        strings = whole.gpu.upload(values, bit=3)
+        return ColumnBuffers(kind, len(values), strings.null_count, strings=strings)
+    dtype = kind.to_pandas_dtype()
+    numbers = whole.gpu.emulator.buffer(np.array([int(value or 0) for value in values], dtype))
+    valid = np.packbits([value is not None for value in values], bitorder="little")
+    nulls = values.count(None)
+    mask = whole.gpu.emulator.buffer(np.pad(valid, (0, -valid.size % 64))).address if nulls else None
+    return ColumnBuffers(kind, len(values), nulls, mask, values=numbers.address, itemsize=np.dtype(dtype).itemsize)
+
+
+def distinct(node: Any, rows: list[bytes | None]) -> list[list[bytes]]:
+    """Values of each part in order of first appearance."""
+    found, first = [], 0
+    for part in node.segments:
+        found.append(list(dict.fromkeys(row for row in rows[first : first + part.rows] if row is not None)))
+        first += part.rows
+    return found
+
+
+@pytest.mark.parametrize("nulls", [0, 0.3])
+def test_answers_of_values(
+    nulls: float, whole: Whole, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What methods answer for the values of dictionaries becomes the answers of all rows: strings and numbers."""
+    monkeypatch.setattr(text_plan, "TABLE_SCOPE", 12_000)  # of several parts
+    calls: list[tuple[Any, Callable[[bytes], bytes]]] = [
+        (pa.string(), bytes.lower),
+        (pa.string(), lambda value: value * 3),
+        (pa.string(), lambda value: value[:1] if value[:1] == b"R" else b""),
+        (pa.string(), lambda value: b""),
+        (pa.string(), lambda value: value * 30),
+        *((kind, lambda value: b"%d" % (len(value) % 100)) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+    ]
+    for some in (WORDS, [b"Clerk#%09d" % i for i in range(400)], [b"x" * 700, b"y" * 300, b"z" * 3]):
+        rows = some_rows(rng, 3000, some, nulls)
+        (node,) = whole.compress(rows, codec="dict")
+        values = distinct(node, rows)
+        for kind, call in calls:
+            made = [call(value) for part in values for value in part]
+            answers = answers_of(whole, [*made, None] if nulls else made, kind)
+            with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+                found = whole.there.spread(node, answers, lane=lane)
+                lane.synchronize()
+            expected = [None if row is None else call(row) for row in rows]
+            if kind == pa.string():
+                assert whole.strings(found) == expected
+                continue
+            numbers = np.frombuffer(
+                whole.gpu.emulator.read(found.values, found.itemsize * len(rows)), kind.to_pandas_dtype()
+            )
+            assert found.null_count == rows.count(None)
+            assert all(
+                row is None or int(wanted) == number
+                for row, wanted, number in zip(rows, expected, numbers, strict=True)
+            )
+        # Where a value has no answer, or a missing one has, they are not known here.
+        for wrong in ([None, *made[1:], b"1"], [*made, b"1"]) if nulls else ([None, *made[1:]],):
+            for kind in (pa.string(), pa.int32()):
+                with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+                    assert whole.there.spread(node, answers_of(whole, wrong, kind), lane=lane) is None
+
+
+def test_every_width_of_codes(whole: Whole, rng: np.random.Generator) -> None:
+    """Whole blocks of codes of the same width, of less, and with a base; a range that begins and ends within blocks."""
+    for count in (1, 2, 3, 5, 9, 17, 33, 65, 129, 256):
+        values = [b"v" * (1 + i % 7) + b"%d" % i for i in range(count)]
+        rows: list[bytes | None] = [*values, *some_rows(rng, 3000, values), *[values[0]] * 1100, *[values[-1]] * 2100]
+        (node,) = whole.compress(rows, codec="dict")
+        assert whole.read(node) == rows
+        assert whole.read(node, 700, 6000) == rows[700:6000]
+
+
+def test_values(whole: Whole, rng: np.random.Generator) -> None:
+    """Of few and of many, and of a column of nulls."""
+    nodes = []
+    for values in (WORDS, [b"Clerk#%09d" % i for i in range(400)], [b"x" * 700, b"y"]):
+        rows = some_rows(rng, 2000, values, 0.2)
+        (node,) = whole.compress(rows, codec="dict")
+        nodes.append((node, distinct(node, rows)))
+    (nothing,) = whole.compress([None] * 50, codec="dict")
+    nodes.append((nothing, [[] for _ in nothing.segments]))
+    for node, wanted in nodes:
+        with whole.gpu.memory.Lane(whole.device.stream()) as lane:
+            found = whole.there.values_of(node.segments, lane=lane)
+            lane.synchronize()
+        for part, strings, values in zip(node.segments, found, wanted, strict=True):
+            if values:
+                assert whole.strings(ColumnBuffers(part.values.type, strings.rows, strings=strings)) == values
+            else:
+                assert strings.rows == 0

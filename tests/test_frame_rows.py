@@ -18,6 +18,7 @@ import pytest
 
 import cudf_fsst
 import fresh
+from cudf_fsst.backend import HostBackend
 from frame_cases import COLUMNS, ROWS, same, whole
 
 #: Ways to say rows, of a frame of `ROWS`, by position.
@@ -218,6 +219,31 @@ def test_equals() -> None:
     for one in (frame, frame.column("str")):
         with pytest.raises(TypeError, match="unhashable"):
             hash(one)
+
+
+def test_columns_that_are_the_same_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for those that may have a NaN, which pandas compares by dtype."""
+    data = whole()[["int8", "str", "float64 with nan and inf"]]
+    frame, again = data.fsst.compress(), data.fsst.compress()
+    read: list[int] = []
+    plain = HostBackend.read
+
+    def counted(self: HostBackend, nodes: Any, *rows: Any, **how: Any) -> Any:
+        read.append(len(nodes))
+        return plain(self, nodes, *rows, **how)
+
+    monkeypatch.setattr(HostBackend, "read", counted)
+    for other, columns in ((frame, 1), (frame.copy(), 1), (again, 1)):
+        read.clear()
+        assert frame.equals(other)
+        assert set(read) == {columns}
+    read.clear()
+    some = frame[["int8", "str"]]
+    assert some.equals(some.copy())
+    assert some.column("str").equals(frame.column("str"))
+    assert not some.equals(frame)
+    assert not some.equals(frame[["str", "int8"]])
+    assert not read
 
 
 def test_map_chunks() -> None:

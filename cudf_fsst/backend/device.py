@@ -174,6 +174,37 @@ class DeviceBackend:
                 return made, lambda: True
             return made, cuda_case.change(made.strings, small=small, large=large, lane=lane)
 
+    def values_of(self, parts: Sequence[DictPart]) -> list[ColumnBuffers]:
+        """The values of parts with a dictionary."""
+        with self.current(), DECODE, _gpu().Lane() as lane:
+            _gpu().ahead.start("read")
+            found = _gpu().codecs.values_of(parts, lane=lane)
+        return [
+            ColumnBuffers(part.values.type, strings.rows, strings=strings)
+            for part, strings in zip(parts, found, strict=True)
+        ]
+
+    def spread(self, node: Node, answers: Any) -> Any:
+        """A column of cuDF's: for each row of strings that all have dictionaries the answer for its value.
+
+        Parameters
+        ----------
+        answers : Series
+            For the values of all parts, and then for a missing one, where the column has some.
+
+        Returns
+        -------
+        None where `codecs.device_strings.spread` gives None.
+        """
+        with self.current(), cudf.Access() as access:
+            try:
+                buffers, kind, stored = cudf.describe(answers, access)
+            except (TypeError, NotImplementedError):  # nothing that is compressed
+                return None
+            with DECODE, _gpu().Lane() as lane:
+                found = _gpu().codecs.spread(node, buffers, lane=lane)
+        return None if found is None else self.interop.build(found, kind, stored)
+
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
         with self.current(), MATCH, _gpu().Lane(stream) as lane:
@@ -386,6 +417,15 @@ class DeviceBackend:
                 lane.download(starts, segment.meta.ptr + place.offset)
             lane.synchronize()
         return found
+
+    def same_bytes(self, pairs: Sequence[tuple[Leaf, Leaf]]) -> list[bool]:
+        """Of each pair of parts, whose buffers have the same sizes, whether they have the same bytes."""
+        from ..device.compare_buffers import different
+
+        buffers = [pair for one, other in pairs for pair in ((one.meta, other.meta), (one.codes, other.codes))]
+        with self.current(), _gpu().Lane() as lane:
+            found = different(buffers, lane=lane)
+        return [not any(found[2 * i : 2 * i + 2]) for i in range(len(pairs))]
 
     def to_host(self, parts: Sequence[Leaf], *, stream: Any = None) -> list[Leaf]:
         """Copy parts to pinned host memory."""

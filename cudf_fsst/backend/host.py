@@ -15,7 +15,7 @@ from ..codecs import host, host_strings
 from ..codecs.dict import cpu as dictionary
 from ..codecs.dict import cpu_merge
 from ..codecs.node import Content, DictPart, Node, check_codec
-from ..codecs.part import Part
+from ..codecs.part import Leaf, Part
 from ..codecs.span import Span
 from ..codecs.table import Table
 from ..codecs.task import ColumnTask
@@ -103,6 +103,10 @@ class HostBackend:
             assert isinstance(made.strings, HostStrings)
             all_ascii = cpu_case.change(made.strings.chars, small=small, large=large)
             return made, lambda: all_ascii
+
+    def values_of(self, parts: Sequence[DictPart]) -> list[ColumnBuffers]:
+        """The values of parts with a dictionary."""
+        return self.read([part.values for part in parts])
 
     @MATCH
     def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
@@ -207,6 +211,10 @@ class HostBackend:
         """Compress an array of unsigned integers."""
         column = ColumnBuffers(kind, values.size, values=values, itemsize=values.itemsize)
         return host.compress([ColumnTask(column)])[0]
+
+    def same_bytes(self, pairs: Sequence[tuple[Leaf, Leaf]]) -> list[bool]:
+        """Of each pair of parts, whose buffers have the same sizes, whether they have the same bytes."""
+        return [np.array_equal(one.meta, other.meta) and np.array_equal(one.codes, other.codes) for one, other in pairs]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
         """Character positions of each segment's row blocks."""

@@ -16,7 +16,7 @@ from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .contract import TextCodec
 from .device_read import read, receive, take
-from .device_strings import accept, in_other_case, match, validity
+from .device_strings import accept, in_other_case, match, spread, validity, values_of
 from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
@@ -47,8 +47,10 @@ __all__ = [
     "read_row",
     "receive",
     "remap",
+    "spread",
     "take",
     "validity",
+    "values_of",
 ]
 
 

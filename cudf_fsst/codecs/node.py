@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -264,6 +264,19 @@ def of_parts(kind: Any, parts: Sequence[Any]) -> Node:
     """Strings of a type whose rows are those of parts, one after another."""
     rows, nulls = sum([part.rows for part in parts]), sum([part.null_count for part in parts])
     return Node(kind, rows, nulls, segments=Segments(parts))
+
+
+def form(node: Node) -> tuple[Any, ...]:
+    """All of a column but the bytes of its buffers: those of one form have as many `Node.parts`, of the same sizes."""
+
+    def of(part: Any) -> tuple[Any, ...]:
+        if isinstance(part, DictPart):
+            return part.chars, form(part.indices), form(part.values)
+        return tuple(getattr(part, one.name) for one in fields(part) if one.name not in ("meta", "codes"))
+
+    parts = (*node.values, node.validity, node.segments)
+    own = tuple(tuple(map(of, some)) for some in parts)
+    return node.type, node.rows, node.null_count, own, tuple(map(form, node.children))
 
 
 def dict_part(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import DeviceBackend
 from ..interop import pandas as interop_pandas
 from .source import LOGGER, ColumnSource
 
@@ -53,7 +54,7 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
     interop, array = backend.interop, backend.arrays
     with backend.current():
         try:
-            values = [column._series_of(buffers) for buffers in backend.read([part.values for part in node.segments])]
+            values = [column._series_of(buffers) for buffers in backend.values_of(node.segments)]
             if column.null_count:
                 missing = int(backend.as_bits(backend.validity(node)).argmin())
                 values.append(column._unlabelled(missing, missing + 1))
@@ -63,6 +64,12 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
         values = [part_values for part_values in values if len(part_values)]
         all_values = values[0] if len(values) == 1 else interop.concat_values(values)
         answers = ask(all_values)
+        if isinstance(backend, DeviceBackend):
+            made = backend.spread(node, answers)
+            if made is not None:
+                LOGGER.debug("%s: decoded %d distinct values", name, sum(counts))
+                result = interop.series(made, answers.name, column._index.shared(backend))
+                return column._out(result) if raw else result
         step = _HOST_ROWS if backend.device == "cpu" else _DEVICE_ROWS
         pieces, first = [], 0
         for part, count in zip(node.segments, counts, strict=True):

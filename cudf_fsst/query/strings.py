@@ -48,7 +48,8 @@ class StringMethods:
       literals, `like`, `len`, `byte_count`. Of `count` of a regular expression rows without a match are not decoded.
     * In host memory: of ``extract`` and ``findall``, and of ``replace`` in columns of Python's strings, only rows that
       may match a regular expression are looked at.
-    * Decoded to where the answer is: ``upper``, ``lower`` and ``swapcase``, if all characters are ASCII.
+    * Decoded to where the answer is: ``upper``, ``lower`` and ``swapcase``, if all characters are ASCII. On a GPU a few
+      short values of dictionaries are changed before rows are decoded.
     * Decoded piece by piece: other regular expressions, and all other methods where a row's result depends on that row
       alone. Where all rows have a dictionary, each of its values is decoded and asked once, unless an argument is a
       function. On a GPU methods that give strings as long as the rows get all rows at once: joining pieces
@@ -105,15 +106,16 @@ class StringMethods:
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         column, of_library = self._column, name in _OWN
         call = self._method(name)
-        searched, answer = asked.of_method(name, call, args, options), None
+        answer = None if args or options else cases.answer(column, name, call)
+        if answer is not None:
+            return column._out(answer)
+        searched = asked.of_method(name, call, args, options)
         if column._is_text and (searched is None or not searched.exact):
             answer = by_rows.answer(column, name, patterns.of_method(column, name, call, args, options))
         if answer is None:
             answer = codes.answer(column, name, searched)
         if answer is None and column._is_text and not of_library:
             answer = matching.answer(column, name, call, args, options)
-        if answer is None and not (args or options):
-            answer = cases.answer(column, name, call)
         if answer is not None:
             return column._out(answer)
 

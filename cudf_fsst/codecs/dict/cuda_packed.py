@@ -200,27 +200,18 @@ class Spelling:
             jobs = _Jobs()
             for spelling in spellings:
                 jobs.add(spelling, _NOWHERE)
-            grids = [launch.LENGTHS_PARTS * grid for spelling in spellings for grid in spelling.layout.grids]
-            staged_nbytes = max(spelling.layout.kept for spelling in spellings)
-            kernel = _kernel("dict_lengths", *kind)
-            tables.add_jobs(
-                kernel,
-                launch.PACKED_THREADS,
-                grids,
-                jobs.fields,
-                _u32(staged_nbytes),
-                shared=staged_nbytes,
-                data=jobs.images,
-            )
+            jobs.measure(tables, kind, spellings)
 
     @classmethod
-    def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]]) -> None:
-        """Write offsets and characters of rows that are measured; of the last row its end too."""
+    def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]], *, measured: bool = True) -> None:
+        """Write offsets and characters of rows; of the last row its end too. Unless they are `measured`, that first."""
         targets = dict(every)
         for kind, spellings in _by_kind(targets):
             jobs = _Jobs()
             for spelling in spellings:
                 jobs.add(spelling, targets[spelling])
+            if not measured:
+                jobs.measure(tables, kind, spellings)
             layouts = [spelling.layout for spelling in spellings]
             grids = [grid for layout in layouts for grid in layout.grids]
             staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
@@ -246,6 +237,12 @@ class _Jobs:
         image = spelling.dictionary.image
         if image is not None:
             self.images += ((field + _IMAGE_FIELD, image) for field in range(begin, len(self.fields), _SPELL_FIELDS))
+
+    def measure(self, tables: JobTables, codes: tuple[int, bool], spellings: Sequence[Spelling]) -> None:
+        """Add the launch that measures the rows of spellings, whose jobs these are; `codes`: ``SpellLayout.kind``."""
+        grids = [launch.LENGTHS_PARTS * grid for spelling in spellings for grid in spelling.layout.grids]
+        kept, kernel = max(spelling.layout.kept for spelling in spellings), _kernel("dict_lengths", *codes)
+        tables.add_jobs(kernel, launch.PACKED_THREADS, grids, self.fields, _u32(kept), shared=kept, data=self.images)
 
 
 def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list[Spelling]]]:

@@ -109,13 +109,20 @@ class Batch:
     ----------
     shares
         Whose `mask` has been made. Their characters are set.
+    dictionaries
+        Other values than those of the parts, as many: of each share, and what keeps them. Characters of shares are set
+        to None where these are not as long.
     """
 
-    def __init__(self, shares: Sequence[Share], lane: Lane) -> None:
+    def __init__(
+        self, shares: Sequence[Share], lane: Lane, dictionaries: Sequence[tuple[cuda_text.Dictionary, Any]] = ()
+    ) -> None:
         self._lane = lane
+        values = dictionaries or decoded([share.part for share in shares], lane)
+        self._measured = any(share.chars is None for share in shares)
         self._spelled: list[tuple[Share, cuda_packed.Spelling]] = []
         unpacked: list[tuple[Share, cuda_text.Writing]] = []
-        for share, (dictionary, owner) in zip(shares, decoded([share.part for share in shares], lane), strict=True):
+        for share, (dictionary, owner) in zip(shares, values, strict=True):
             share.values = owner
             if is_packed(share.part) and cuda_packed.short(dictionary):
                 address = 0 if share.mask is None else share.mask.ptr
@@ -126,11 +133,10 @@ class Batch:
             else:
                 share.writing = cuda_text.Writing(dictionary, share.rows, lane)
                 unpacked.append((share, share.writing))
-        self._tables = JobTables()
-        cuda_packed.Spelling.measure(self._tables, (spelling for _, spelling in self._spelled))
-        if any(share.chars is None for share in shares):
-            self._tables.launch(lane)
-            self._tables = JobTables()
+        if self._measured:
+            tables = JobTables()
+            cuda_packed.Spelling.measure(tables, (spelling for _, spelling in self._spelled))
+            tables.launch(lane)
         self._windows = _Windows([share for share, _ in unpacked], lane)
         for pieces in self._windows:
             measured = JobTables()
@@ -145,8 +151,9 @@ class Batch:
 
     def write(self, targets: Mapping[Any, cuda_text.Target]) -> None:
         """Write the strings of each share."""
-        cuda_packed.Spelling.write(self._tables, ((spelling, targets[share]) for share, spelling in self._spelled))
-        self._tables.launch(self._lane)
+        tables, spelled = JobTables(), ((spelling, targets[share]) for share, spelling in self._spelled)
+        cuda_packed.Spelling.write(tables, spelled, measured=self._measured)
+        tables.launch(self._lane)
         for pieces in self._windows:
             tables = JobTables()
             cuda_text.write(tables, [piece._replace(to=targets[self._windows.share(piece)]) for piece in pieces])
