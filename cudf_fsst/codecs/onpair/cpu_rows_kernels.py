@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...automata import RowAutomaton
 from ..jit import njit
+from ..text.cpu_places_kernels import tile_length
 from ..text.cpu_rows_kernels import (
     BAD_ROWS,
     BAD_TILE,
@@ -145,7 +146,7 @@ def _answer_rows(
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
         if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
             return BAD_TILE, tile
-        count = (np.int64(load8(lengths + tile)) if tile_size <= 256 else np.int64(load16(lengths + 2 * tile))) + 1
+        count = tile_length(lengths, tile_size, tile)
         nbytes = min(tile_size, chars - tile * tile_size)
         if count > nbytes or count > codes_nbytes - position:
             return BAD_TILE, tile

@@ -12,6 +12,7 @@ import numpy as np
 from ...automata import RowAutomaton
 from ..jit import njit
 from ..unaligned import address, load8, load16, load32, load64, store8
+from .cpu_places_kernels import tile_length
 from .cpu_search_kernels import first_position
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .row_lengths import unpack_ends
@@ -148,7 +149,7 @@ def answer_rows(
     for tile in range(first_tile, (limit + tile_size - 1) // tile_size):
         if tile % TILE_BLOCK == 0 and position != np.int64(load64(block_starts + 8 * (tile // TILE_BLOCK))):
             return BAD_TILE, tile
-        count = (np.int64(load8(lengths + tile)) if tile_size <= 256 else np.int64(load16(lengths + 2 * tile))) + 1
+        count = tile_length(lengths, tile_size, tile)
         nbytes = min(tile_size, chars - tile * tile_size)
         if count > nbytes or count > codes_nbytes - position:
             return BAD_TILE, tile

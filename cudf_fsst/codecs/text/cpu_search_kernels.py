@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..jit import njit
-from ..unaligned import load8, load16, load64, store8, store64
+from ..unaligned import load8, load64, store8, store64
+from .cpu_places_kernels import tile_length
 from .layout import TILE_BLOCK
 
 #: Parts of a window that are searched in turns.
@@ -72,14 +73,6 @@ def lift_bytes(following: Any, accepts: Any, classes: Any, entries: Any) -> None
 # --- search ---------------------------------------------------------------------------------------------------------
 
 
-@njit(inline="always")
-def _length(lengths: int, tile_size: int, tile: int) -> int:
-    """Bytes of a tile's codes, as stored."""
-    if tile_size <= 256:
-        return np.int64(load8(lengths + tile)) + 1
-    return np.int64(load16(lengths + 2 * tile)) + 1
-
-
 @njit()
 def first_position(tiles: Any, tile: int) -> int:
     """Where the codes of a tile begin, or ``-1 - tile`` of one that is damaged."""
@@ -89,7 +82,7 @@ def first_position(tiles: Any, tile: int) -> int:
     if position < 0 or position > codes_nbytes:
         return -1 - tile
     for before in range(block * TILE_BLOCK, tile):
-        length = _length(lengths, tile_size, before)
+        length = tile_length(lengths, tile_size, before)
         if length > tile_size or length > codes_nbytes - position:
             return -1 - before
         position += length
@@ -105,7 +98,7 @@ def _place_tiles(tiles: Any, first: int, last: int, places: Any) -> int:
     _, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
     position = places[0]
     for tile in range(first, last):
-        length = _length(lengths, tile_size, tile)
+        length = tile_length(lengths, tile_size, tile)
         if length > min(tile_size, chars - tile * tile_size) or length > codes_nbytes - position:
             return tile
         position += length
