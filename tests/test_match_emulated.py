@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cudf_fsst.codecs.fsst import lifted
+import reference_lifted as lifted
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, search
 from cudf_fsst.codecs.text import launch as text_launch

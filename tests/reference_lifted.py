@@ -1,4 +1,4 @@
-"""Automata that read the codes of a symbol table, made of those that read bytes (`text.search`).
+"""Automata that read the codes of a symbol table, made of those that read bytes (`text.search`), as a GPU makes them.
 
 A state and a code lead to the state behind the bytes of the code's symbol. There are twice as many states as before: in
 the upper half, a byte follows that stands for itself.
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..text.search import Automaton
-from .symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
+from cudf_fsst.codecs.fsst.symbols import ESCAPE, MAX_SYMBOL_LENGTH, SymbolTable
+from cudf_fsst.codecs.text.search import Automaton
 
 # An entry of an automaton of codes, from its lowest byte: the next state, the bytes of the symbol, and for each plane a
 # bit for every byte of the symbol, set where a match ends behind it.
