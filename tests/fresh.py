@@ -111,10 +111,10 @@ def _load_compiled() -> None:
     from cudf_fsst.codecs.registry import is_text
     from cudf_fsst.codecs.text import cpu as text
     from cudf_fsst.codecs.values import cpu
-    from cudf_fsst.files import storage
+    from stored_file import load_stored
 
     for path in sorted((Path(__file__).parent / "golden").rglob("*.fsst")):
-        for codec, parts in storage.load(path).streams:
+        for codec, parts in load_stored(path).streams:
             if is_text(codec):
                 text.read(parts)
             elif parts:

@@ -23,6 +23,7 @@ from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.values import cpu
 from cudf_fsst.files import outer, records, storage
 from sound_files import subjects
+from stored_file import load_stored
 
 SCHEMA, INDEX, TABLE, META, CODES = range(1, 6)
 KEY = b"cudf_fsst"
@@ -450,7 +451,7 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        stored = storage.load(file.name)
+        stored = load_stored(file.name)
     streams = list(stored.streams)
     places = [i for i, (codec, parts) in enumerate(streams) if not registry.is_text(codec) and parts]
     for place in dice.sample(places, min(len(places), dice.choice([1, 1, 2, 5]))):

@@ -19,7 +19,6 @@ import pytest
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.values import cpu as values_cpu
 from cudf_fsst.codecs.values import plan
-from cudf_fsst.files import storage
 from frame_cases import (
     COLUMNS,
     INDEXES,
@@ -29,6 +28,7 @@ from frame_cases import (
     whole,
 )
 from nan_cases import KINDS, NANS, floats
+from stored_file import load_stored
 
 
 def same_on_gpu(found: Any, wanted: Any) -> None:
@@ -50,7 +50,7 @@ LABELS: dict[str, Callable[[], Any]] = {
 
 def same_streams(paths: Sequence[Path]) -> None:
     """Two files of frames hold the same compressed bytes."""
-    sections = [storage.load(path).streams for path in paths]
+    sections = [load_stored(path).streams for path in paths]
     assert len(sections[0]) == len(sections[1])
     for (codec, parts), (other, others) in zip(*sections, strict=True):
         assert codec == other

@@ -20,6 +20,7 @@ from cudf_fsst.codecs.part import Packed
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage
 from handmade import rows_of
+from stored_file import load_stored
 
 FRAMES = Path(__file__).parent / "golden" / "frames"
 FRAME_NAMES = sorted(path.stem for path in FRAMES.glob("*.fsst"))
@@ -41,7 +42,7 @@ def test_there_are_golden_files() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_load_reads_it(name: str) -> None:
-    stored = storage.load(FOLDER / f"{name}.fsst")
+    stored = load_stored(FOLDER / f"{name}.fsst")
     assert rows_of(cpu.read(stored.segments)) == expected_rows(name)
 
 
@@ -53,7 +54,7 @@ def test_the_reference_reader_reads_it(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "any_parse"])
 def test_our_encoder_still_writes_it(name: str) -> None:
     """With the table of the file, so that training may get better."""
-    for segment in storage.load(FOLDER / f"{name}.fsst").segments:
+    for segment in load_stored(FOLDER / f"{name}.fsst").segments:
         rows = cpu.read([segment])
         level = "max" if name.startswith("level_max") else "default"
         [again] = cpu.compress(rows, table=segment.table, tile_size=segment.layout.tile_size, level=level)
@@ -180,7 +181,7 @@ def test_a_nan_is_packed_as_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in VERSION_4 if name.startswith("onpair")])
 def test_onpair_still_writes_its_codes(name: str) -> None:
     """With the tables of the file, so that training may get better; the reader in plain Python writes the same."""
-    streams = [segments for codec, segments in storage.load(FOLDER / "version4" / f"{name}.fsst").streams]
+    streams = [segments for codec, segments in load_stored(FOLDER / "version4" / f"{name}.fsst").streams]
     found = [segment for segments in streams for segment in segments if getattr(segment, "codec", "") == "onpair"]
     assert found
     for segment in found:

@@ -27,6 +27,7 @@ from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
 from fsst_gpu import TextCalls
+from stored_file import load_stored
 
 __all__ = ["emulator"]
 
@@ -156,7 +157,7 @@ def test_hostile_segments_on_the_gpu(device: FakeDevice, tmp_path: Path, monkeyp
         name, data = hostile.hostile_segments(number)
         path.write_bytes(data)
         try:
-            streams = storage.load(path).streams
+            streams = load_stored(path).streams
         except ValueError:
             counts["refused"] += 1
             continue

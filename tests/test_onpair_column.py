@@ -15,6 +15,7 @@ import reference_onpair
 from cudf_fsst.codecs.onpair import OnPairTable
 from cudf_fsst.codecs.text import cpu_match, cpu_rows, plan
 from cudf_fsst.files import storage
+from stored_file import load_stored
 
 WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
 
@@ -53,7 +54,7 @@ def test_the_stored_bytes_are_the_pages(tmp_path: Path) -> None:
     series.fsst.compress(codec="onpair").save(tmp_path / "column.fsst")
     expected = "".join(row for row in series.dropna()).encode()
     found = b""
-    for _, segments in storage.load(tmp_path / "column.fsst").streams:
+    for _, segments in load_stored(tmp_path / "column.fsst").streams:
         for segment in segments:
             table = reference_onpair.Table(segment.table.to_bytes())
             codes, at, size = segment.codes.tobytes(), 0, segment.layout.tile_size
@@ -131,7 +132,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     """Codes that do not decode are found when a file is loaded, although its checksums hold."""
     path = tmp_path / "column.fsst"
     strings(3000).fsst.compress(codec="onpair").save(path)
-    stored = storage.load(path)
+    stored = load_stored(path)
     ((codec, (segment,)),) = stored.streams
     rng, refused = np.random.default_rng(5), 0
     for _ in range(40):

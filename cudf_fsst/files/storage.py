@@ -499,18 +499,6 @@ def opened(path: Target, storage_options: Options = None, destination: Destinati
             raise ValueError(f"{source.name}: {error}") from error
 
 
-def load(path: Target) -> Stored:
-    """Read a column, or the streams of a frame, from a file and check all of it.
-
-    Checked are every size against the file's, before memory is taken for it, every checksum, and then that each
-    segment is consistent, so that decoding what `load` returns never leaves its buffers, whatever the file held.
-    Errors are those of `opened`.
-    """
-    with opened(path) as file:
-        streams = file.read(range(len(file.codecs)))
-        return Stored(file.version, list(streams.values()), file.schema, file.index)
-
-
 def version_of(path: str | os.PathLike[str]) -> int:
     """The format version of a file that `load` reads."""
     with open(path, "rb") as file:

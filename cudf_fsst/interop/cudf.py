@@ -61,8 +61,6 @@ from .cudf_proxies import is_cudf_frame as is_cudf_frame
 from .cudf_proxies import unwrap_proxy as unwrap_proxy
 from .cudf_proxies import wrap_proxy as wrap_proxy
 
-_types = pa.types
-
 MISSING = (
     "this needs an NVIDIA GPU and cuDF, which cannot be imported ({error}); "
     "in a clone of cudf-fsst: pip install '.[cuda12]' (or '.[cuda13]')"
