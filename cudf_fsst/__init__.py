@@ -56,13 +56,13 @@ del arrow_extension
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        found: Any = _version()
+        value: Any = _version()
     elif name in _LATER:
-        found = getattr(import_module(_LATER[name], __name__), name)
+        value = getattr(import_module(_LATER[name], __name__), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

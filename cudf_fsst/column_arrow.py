@@ -127,12 +127,12 @@ class ArrowColumn(Rows):
             Of the type that the reader would like; arrays are cast where Arrow can.
         """
         there, kind = self.to_host()._content, self._arrow_type()
-        found = [
+        chunks = [
             chunk
             for piece in batches.pieces([there], len(self))
             for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
         ]
-        return pa.chunked_array(found, kind).__arrow_c_stream__(requested_schema)
+        return pa.chunked_array(chunks, kind).__arrow_c_stream__(requested_schema)
 
     def _arrow_type(self) -> Any:
         """The type that arrays of an Arrow stream have."""

@@ -345,8 +345,8 @@ class CompressedFrame(ArrowFrame, compute.Refused):
             raise TypeError(f"columns are chosen by positions, not by {columns!r}")
         places = np.asarray(np.arange(len(self._columns))[columns])
         if places.ndim == 0:
-            found = self.column_at(int(places))
-            return found[rows] if not isinstance(rows, slice) or rows != slice(None) else found.decompress()
+            column = self.column_at(int(places))
+            return column[rows] if not isinstance(rows, slice) or rows != slice(None) else column.decompress()
         part = self._columns_at([int(place) for place in places])
         return part._at(rows)
 

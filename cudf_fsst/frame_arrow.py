@@ -34,12 +34,12 @@ class ArrowFrame(compute.Frames):
 
     def _dtypes(self, *, categories: bool = True) -> list[Any]:
         """Dtype of each column; without `categories`, those of categories have none."""
-        found = []
+        dtypes = []
         with self._backend.current():
             for label, column in zip(self._labels, self._columns, strict=True):
                 with naming(f"column {label!r}"):
-                    found.append(dtype_of(column, self._backend, categories=categories))
-        return found
+                    dtypes.append(dtype_of(column, self._backend, categories=categories))
+        return dtypes
 
     def to_arrow(self, *, compressed: bool = False) -> Any:
         """The columns, without the index, as a pyarrow.Table.

@@ -22,8 +22,8 @@ def _domain() -> Any:
         import nvtx
     except ImportError:
         return None
-    found = nvtx.get_domain("cudf_fsst")
-    return None if type(found).__name__ == "DummyDomain" else found
+    domain = nvtx.get_domain("cudf_fsst")
+    return None if type(domain).__name__ == "DummyDomain" else domain
 
 
 class Stage:

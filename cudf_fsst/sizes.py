@@ -32,11 +32,11 @@ def parse_bytes(what: str, value: Any) -> int:
         Something else.
     """
     if isinstance(value, str):
-        found = _WRITTEN.fullmatch(value)
-        unit = None if found is None else _UNITS.get(found[2].lower())
-        if found is None or unit is None:
+        match = _WRITTEN.fullmatch(value)
+        unit = None if match is None else _UNITS.get(match[2].lower())
+        if match is None or unit is None:
             raise ValueError(f'{what} must be a number of bytes or a string such as "4 GiB", not {value!r}')
-        scaled = float(found[1]) * unit
+        scaled = float(match[1]) * unit
         if not math.isfinite(scaled):
             raise ValueError(f"{what} is too large: {value!r}")
         return int(scaled)

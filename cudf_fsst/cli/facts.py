@@ -24,11 +24,11 @@ def facts_of(path: Path, symbols: bool = False, check: bool = False) -> dict[str
     check : bool
         Read all of it and check it, as `load` does; otherwise what says sizes, see `cudf_fsst.files.columns.outline`.
     """
-    found = load(path) if check else of_loaded(outline(path))
+    data = load(path) if check else of_loaded(outline(path))
     facts = {"file": str(path), "file_nbytes": path.stat().st_size, "format_version": version_of(path)}
-    if not isinstance(found, CompressedFrame) and not found._is_text:
-        found = of_column(found)
-    return facts | (_of_frame(found, symbols) if isinstance(found, CompressedFrame) else _of_text(found, symbols))
+    if not isinstance(data, CompressedFrame) and not data._is_text:
+        data = of_column(data)
+    return facts | (_of_frame(data, symbols) if isinstance(data, CompressedFrame) else _of_text(data, symbols))
 
 
 def _of_frame(frame: Any, symbols: bool) -> dict[str, Any]:

@@ -158,19 +158,19 @@ def _wanted_types(
     files: Sequence[Path], schemas: Sequence[Any], formats: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Types that columns of CSV files shall have, where these do not agree with each other or with the other files."""
-    found = {}
+    common_types = {}
     for name in schemas[0].names:
         if any(schema.names.count(name) > 1 for schema in schemas):
             continue
         types = [schema.field(name).type for schema in schemas]
         given = [type for type, fmt in zip(types, formats, strict=True) if fmt != "csv" and not pa.types.is_null(type)]
         if given:
-            found[name] = pa.string() if _is_text(given[0]) else given[0]
+            common_types[name] = pa.string() if _is_text(given[0]) else given[0]
             continue
         wanted = pa.null()
         for type in types:
             wanted = _both(wanted, type)
-        found[name] = wanted
+        common_types[name] = wanted
         if _is_text(wanted) and not all(_is_text(type) or pa.types.is_null(type) for type in types):
             which: dict[Any, Path] = {}
             for type, path in zip(types, files, strict=True):
@@ -178,7 +178,7 @@ def _wanted_types(
             first = next(type for type in which if not _is_text(type) and not pa.types.is_null(type))
             other = next(type for type in which if _both(first, type) == pa.string())
             say(f"column {name!r} becomes text: {first} in {which[first]}, {other} in {which[other]}")
-    return found
+    return common_types
 
 
 def _both(left: Any, right: Any) -> Any:
@@ -284,8 +284,8 @@ def _decode(path: Path, encoding: str, decoder: Any, piece: bytes, before: int, 
 def _refuse_byte(path: Path, encoding: str, error: UnicodeDecodeError, before: int, lines: int) -> NoReturn:
     other = "utf-16" if before == 0 and error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
     line = lines + error.object[: error.start].count(b"\n") + 1
-    found = f"byte 0x{error.object[error.start]:02x} at {before + error.start:,}, in line {line:,}, is not {encoding}"
-    raise ValueError(f"{path}: {found}; name the file's encoding, as in --encoding {other}") from error
+    where = f"byte 0x{error.object[error.start]:02x} at {before + error.start:,}, in line {line:,}, is not {encoding}"
+    raise ValueError(f"{path}: {where}; name the file's encoding, as in --encoding {other}") from error
 
 
 def _keep(batches: Any, schema: Any, output: Path) -> None:
@@ -315,8 +315,8 @@ def _batches(path: Path) -> Iterator[Any]:
                 yield reader
             return
         with pa.ipc.open_file(source) as reader:
-            found = (reader.get_batch(number) for number in range(reader.num_record_batches))
-            yield pa.RecordBatchReader.from_batches(reader.schema, found)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            yield pa.RecordBatchReader.from_batches(reader.schema, batches)
 
 
 @contextmanager

@@ -89,11 +89,11 @@ class Node:
 
     @lazy
     def _runs(self) -> tuple[Node | DictPart, ...]:
-        found: list[Node | DictPart] = []
+        runs: list[Node | DictPart] = []
         for coded, group in groupby(self.segments, lambda part: bool(part.children)):
             some = tuple(group)
-            found += some if coded else (of_parts(self.type, some),)
-        return tuple(found)
+            runs += some if coded else (of_parts(self.type, some),)
+        return tuple(runs)
 
     @lazy
     def run_edges(self) -> Any:

@@ -32,5 +32,5 @@ class Span(NamedTuple):
         """Whether each value is in it, an array of bool; `values` are unsigned integers with the bits of the values."""
         low, reach, outside = self.fields(values.itemsize)
         kind = values.dtype.type
-        found: npt.NDArray[np.bool_] = (values - kind(low)) <= kind(reach)
-        return ~found if outside else found
+        inside: npt.NDArray[np.bool_] = (values - kind(low)) <= kind(reach)
+        return ~inside if outside else inside

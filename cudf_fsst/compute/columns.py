@@ -45,8 +45,8 @@ class Columns(Labelled, query.Questions):
         """How many values are not missing; decoded piece by piece where that is not known."""
         if self._may_have_nan:
             return sum(self._over_pieces(lambda piece: piece.count()))
-        found = len(self) - self._content.node.null_count
-        return np.int64(found) if self.device == "cpu" else found  # as the library has it
+        count = len(self) - self._content.node.null_count
+        return np.int64(count) if self.device == "cpu" else count  # as the library has it
 
     def min(self, **options: Any) -> Any:
         """The least value; of the distinct values, or piece by piece."""

@@ -158,8 +158,8 @@ class Frames(Changing, ByLabels, Written):
                     return None
                 edge = (seen.nlargest(n) if largest else seen.nsmallest(n)).iloc[-1]
                 mask = column >= edge if largest else column <= edge
-            found = self._numbers(mask, selection.mask_rows)
-            return found if len(selection.row_array(found)) < len(self) // 4 else None
+            numbers = self._numbers(mask, selection.mask_rows)
+            return numbers if len(selection.row_array(numbers)) < len(self) // 4 else None
 
     @at_caller
     def _rows_of(self, labels: Any, ask: Callable[[Any], Any], ignore_index: bool = False) -> Any:
@@ -177,8 +177,8 @@ class Frames(Changing, ByLabels, Written):
             if simple and labels is not None and not places:
                 with suppress(ValueError, TypeError, IndexError, AttributeError):  # also a key function's own
                     ask(self._range(0, 0))  # a label that is not there needs no rows
-            found = ask(self._range(0, None))
-            return self._out(found.reset_index(drop=True) if ignore_index else found)
+            rows = ask(self._range(0, None))
+            return self._out(rows.reset_index(drop=True) if ignore_index else rows)
         part = self._columns_at(places)
         with self._backend.current():
             numbers = CompressedIndex({"names": [None], "range": [0, len(self), 1]}, len(self))

@@ -132,11 +132,11 @@ def _libc() -> Any:
 
 def memory_nbytes() -> int:
     """Bytes of memory of this machine, or of this container if it may use less."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    nbytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             with open(path) as file:
-                found = min(found, int(file.read()))
+                nbytes = min(nbytes, int(file.read()))
         except (OSError, ValueError):  # another kind of container, or no limit
             pass
-    return int(found)
+    return int(nbytes)

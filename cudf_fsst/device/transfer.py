@@ -305,13 +305,13 @@ class Inbox:
 
     def _staging(self, arrays: Sequence[npt.NDArray[Any]], group: _Together) -> npt.NDArray[np.uint8]:
         """One pinned host array of all; where they lie already if they came out together."""
-        found = group.host
-        if found is None:
-            found = host_buffer(group.nbytes)
+        host = group.host
+        if host is None:
+            host = host_buffer(group.nbytes)
             for array, offset in zip(arrays, group.offsets, strict=True):
-                found[offset : offset + array.size] = array
-        self._staged.append(found)
-        return found
+                host[offset : offset + array.size] = array
+        self._staged.append(host)
+        return host
 
     def fill(self, targets: Sequence[Part], parts: Sequence[Part]) -> Any:
         """Start to copy parts; an event behind them."""

@@ -181,10 +181,10 @@ class _Pieces(fs.FileSystemHandler):
         return self._table.on_host()
 
     def _made(self, path: str) -> Any:
-        found = _decoded(self._there, self._all[int(path.removeprefix("piece "))])
+        table = _decoded(self._there, self._all[int(path.removeprefix("piece "))])
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, found.schema) as writer:
-            writer.write_table(found)
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
         return sink.getvalue()
 
     open_input_stream = open_input_file

@@ -136,8 +136,8 @@ def cuts(table: EngineTable, rows: range, mask: Any) -> Iterator[PieceRows]:
     """
     for start, stop in table.pieces(PIECE_NBYTES):
         first, last = max(start, rows.start), min(stop, rows.stop)
-        if first < last and len(found := chosen(table, mask, first, last)):
-            yield found
+        if first < last and len(piece := chosen(table, mask, first, last)):
+            yield piece
 
 
 def readable(kind: Any) -> Any:

@@ -96,13 +96,13 @@ def load(
     """
     with storage.opened(path, storage_options, destination) as file:
         if file.version != FORMAT_VERSION:
-            found = _of_streams(file, choose, levels)
+            loaded = _of_streams(file, choose, levels)
         elif choose is not None:
             raise ValueError("holds a column, not a frame")
         else:
             streams = list(file.read([0], later=[0]).values())
-            found = _text(storage.Stored(file.version, streams, file.schema, file.index))
-        return replace(found, unchecked=file.unchecked)
+            loaded = _text(storage.Stored(file.version, streams, file.schema, file.index))
+        return replace(loaded, unchecked=file.unchecked)
 
 
 def outline(path: storage.Target) -> Loaded:
@@ -241,7 +241,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
         if not at_once:
             numbers = [number for i in chosen for number in range(edges[i], edges[i + 1])]
             streams = file.outline(numbers) if outlined else file.read(numbers, of_columns)
-        whole, found = file if outlined else None, {}
+        whole, contents = file if outlined else None, {}
         for i in chosen:
             one, kind, what = described[i], types[i], f"column {i}"
             of_file: dict[str, Any] = {"version": file.version, "outline_of": whole}
@@ -251,16 +251,16 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
             node = trunk.node(one["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
-            found[i] = Content(node, kind, one["dtype"])
+            contents[i] = Content(node, kind, one["dtype"])
         for kind in types[count : len(described)]:  # of levels that are not read, too
             if values_of_a_row(kind) > MOST_VALUES:
                 raise ValueError(f"a row of type {kind} has more than {MOST_VALUES} values")
         schema.check_dtypes(
-            [(content.type, content.stored) for i, content in found.items() if i < count],
+            [(content.type, content.stored) for i, content in contents.items() if i < count],
             index,
             types[count : len(described)],
         )
-        for i, content in found.items() if not outlined else ():  # values may take memory; now all columns fit
+        for i, content in contents.items() if not outlined else ():  # values may take memory; now all columns fit
             with naming(f"column {i}"):
                 check_values(content.type, content.stored, partial(trees.survey, content.node))
     except _ChoiceError as error:
@@ -268,7 +268,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
     except (LookupError, TypeError, AttributeError, OverflowError, NotImplementedError, RecursionError) as error:
         # JSON of another shape than `save` writes, or an Arrow type that no column has.
         raise ValueError(f"the frame's schema cannot be read: {type(error).__name__}: {error}") from error
-    columns, levels = [found[i] for i in places], [found[i] for i in chosen if i >= count]
+    columns, levels = [contents[i] for i in places], [contents[i] for i in chosen if i >= count]
     kept = labels if choose is None else labels.take(places)
     return Loaded(holds, kept, columns, index, levels, rows, every=labels, types=types[:count])
 
@@ -308,8 +308,8 @@ def _read_labels(
                 raise ValueError(f"labels, level {i}: {inner.rows} rows of {inner.type} for {count} columns")
         nodes.append(node)
     try:
-        found = zip(host.read(nodes), types, strict=True)
-        columns = [interop_pandas.to_chunked(buffers, kind) for buffers, kind in found]
+        levels_read = zip(host.read(nodes), types, strict=True)
+        columns = [interop_pandas.to_chunked(buffers, kind) for buffers, kind in levels_read]
         for column in columns:
             column.validate(full=True)  # labels are shown, so their texts have to be some
         return indexes.assemble_index(stored, columns)

@@ -95,12 +95,12 @@ def edges(described: Sequence[Any], count: int) -> list[int]:
         A tree does not begin where the one before ends, or streams are left. That the streams within a tree follow each
         other is found out when it is read.
     """
-    found = [0]
+    ends = [0]
     for tree in described:
-        found.append(found[-1] + _streams(tree))
-    if found[-1] != count:
-        raise ValueError(f"{count} streams, of which {found[-1]} are used")
-    return found
+        ends.append(ends[-1] + _streams(tree))
+    if ends[-1] != count:
+        raise ValueError(f"{count} streams, of which {ends[-1]} are used")
+    return ends
 
 
 def _streams(tree: Any) -> int:
@@ -243,14 +243,14 @@ class TreeReader:
         """The segments of strings; a list of streams is of several codecs."""
         several = isinstance(numbers, list)
         listed = numbers if several else [] if numbers is None else [numbers]
-        found = [self._stream(number, where) for number in listed]
-        codecs = [codec for codec, _ in found]
+        streams = [self._stream(number, where) for number in listed]
+        codecs = [codec for codec, _ in streams]
         if several and (not self._newest or len(codecs) < 2 or any(a == b for a, b in pairwise(codecs))):
             raise ValueError(f"{where}: strings in streams of codecs {', '.join(codecs)}")
         for codec in codecs:
             if not is_text(codec) or not is_strings(kind):
                 raise ValueError(f"{where}: strings of codec {codec} for type {kind}")
-        return tuple(part for _, parts in found for part in parts)
+        return tuple(part for _, parts in streams for part in parts)
 
     def _coded(self, stored: Any, kind: Any, scopes: Any, segments: Any, where: str) -> Node:
         """Strings of which some have dictionaries; `scopes`: bytes of their codes, or 0."""

@@ -41,11 +41,11 @@ def holds_strings(data: Any) -> bool:
         return True
     if not is_object(dtype):
         return False
-    found = pd.api.types.infer_dtype(data, skipna=True)
-    if found not in ("string", "empty"):
+    inferred = pd.api.types.infer_dtype(data, skipna=True)
+    if inferred not in ("string", "empty"):
         # A missing value that the inference does not skip (NaT) must not decide.
-        found = pd.api.types.infer_dtype(data[data.notna()], skipna=True)
-    return found in ("string", "empty")
+        inferred = pd.api.types.infer_dtype(data[data.notna()], skipna=True)
+    return inferred in ("string", "empty")
 
 
 def is_object(dtype: Any) -> bool:

@@ -41,12 +41,12 @@ def witnesses(
     nodes = [column._content.node]
     if len(column._default_pieces()) < 2 and not nodes[0].coded:
         return [], True
-    found = [_has(column, nodes, pattern) for pattern, _ in _CONTENTS]
-    rows = [row for (_, row), there in zip(_CONTENTS, found, strict=True) if there]
+    present = [_has(column, nodes, pattern) for pattern, _ in _CONTENTS]
+    rows = [row for (_, row), there in zip(_CONTENTS, present, strict=True) if there]
     values = [part.values for part in nodes[0].segments if part.children]
     # No row need have what a value has.
     return rows, all(
-        there or not _has(column, values, pattern) for (pattern, _), there in zip(_CONTENTS, found, strict=True)
+        there or not _has(column, values, pattern) for (pattern, _), there in zip(_CONTENTS, present, strict=True)
     )
 
 

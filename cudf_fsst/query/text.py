@@ -40,10 +40,10 @@ def must_be_text(column: ColumnSource, question: search.Question) -> bool:
 def is_text(column: ColumnSource) -> bool:
     """Whether all strings of a column in host memory are UTF-8. Decodes it the first time, piece by piece."""
     node = column._content.node
-    found = _known.get(node)
-    if found is None:
-        found = _known.put(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
-    return found
+    known = _known.get(node)
+    if known is None:
+        known = _known.put(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
+    return known
 
 
 @contextmanager
@@ -55,9 +55,9 @@ def naming_bytes(column: ColumnSource) -> Iterator[None]:
         if column._is_text:
             for start, stop in column._default_pieces():
                 strings = column._backend.host_strings(column._content.node, start, stop)
-                found = to_arrow(strings, pa.large_string())
-                with decoding(found, partial(_in_row, start)):
-                    found.validate(full=True)
+                array = to_arrow(strings, pa.large_string())
+                with decoding(array, partial(_in_row, start)):
+                    array.validate(full=True)
         raise
 
 

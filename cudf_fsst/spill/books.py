@@ -128,8 +128,8 @@ class Books:
         for count in (_FEW, None):
             with self.lock:
                 self._make_sound()
-                found = list(itertools.islice(self._sorted(step, tier), count))
-            for entry in found:
+                oldest = list(itertools.islice(self._sorted(step, tier), count))
+            for entry in oldest:
                 if entry not in seen:
                     seen.add(entry)
                     yield entry

@@ -203,9 +203,9 @@ class SpillPool(MutableMapping[Hashable, Any]):
 
     def _bring(self, name: Hashable) -> Any:
         while True:
-            found = self._tiers.bring(self._entry(name))
-            if found is not None:
-                return found[0]
+            brought = self._tiers.bring(self._entry(name))
+            if brought is not None:
+                return brought[0]
 
     def _entry(self, name: Hashable) -> Entry:
         with self._tiers.lock:

@@ -84,10 +84,10 @@ def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
     flip = np.uint64(1) << np.uint64(8 * itemsize - 1) if signed else np.uint64(0)
     blocks = (rows + _BLOCK - 1) // _BLOCK
     step = max(1, blocks // _SAMPLE)
-    found = np.zeros(min(blocks, _SAMPLE), np.uint64)
+    divisors = np.zeros(min(blocks, _SAMPLE), np.uint64)
     x = np.empty(_BLOCK, np.uint64)
     everything, varied = np.uint64(0), 0
-    for i in range(found.size):
+    for i in range(divisors.size):
         first = i * step * _BLOCK
         count = min(_BLOCK, rows - first)
         _read(values, itemsize, first, count, x)
@@ -100,16 +100,16 @@ def _divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint64:
             common = _gcd(away, common)
             if common == 1:
                 break
-        found[i] = common
+        divisors[i] = common
         everything = _gcd(everything, common)
         varied += common != 0
     best, most = np.uint64(1), 0
-    for i in range(-1, found.size):
-        one = everything if i < 0 else found[i]
+    for i in range(-1, divisors.size):
+        one = everything if i < 0 else divisors[i]
         if one < 2:
             continue
         fits = 0
-        for other in found:
+        for other in divisors:
             fits += other != 0 and other % one == 0
         saved = fits * (_bits(one) - 1)
         if saved > most and 4 * fits >= varied:
@@ -368,15 +368,15 @@ def _stand_in(values: int, itemsize: int, rows: int, nan: np.uint64, stand_ins: 
         first = block * _BLOCK
         count = min(_BLOCK, rows - first)
         _read(values, itemsize, first, count, x)
-        most, bits, found = np.uint64(0), np.uint64(0), 0
+        most, bits, nans = np.uint64(0), np.uint64(0), 0
         for i in range(count):
             if x[i] == nan:
-                found += 1
+                nans += 1
             else:
                 most = max(most, x[i])
                 bits |= x[i]
         step = max(bits & (~bits + np.uint64(1)), np.uint64(1))
-        stand_ins[block] = most + step if 0 < found < count and most <= mask - step else nan
+        stand_ins[block] = most + step if 0 < nans < count and most <= mask - step else nan
         if stand_ins[block] != nan:
             for i in range(count):
                 if x[i] == nan:
