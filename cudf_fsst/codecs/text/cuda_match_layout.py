@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,8 @@ _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 _TABLES_MAX = 65535
 #: Bytes of a word of a `Machine`.
 _WORD = 8
+#: Arguments of a launch that are kept.
+_MADE = 4
 #: What else a call allocates: small things, and what alignment takes.
 SPARE = 16 << 10
 
@@ -191,15 +193,18 @@ class MatchStep:
     block: int
     arguments: tuple[Any, ...]
     shared: int = 0
-    _made: tuple[Any, Arguments] | None = None
+    _made: dict[Any, Arguments] = field(default_factory=dict)
 
     def launch(self, lane: Lane, address: int, *more: Any) -> None:
         """Launch it for a workspace at an address, with more arguments behind its own."""
-        made = self._made
-        if made is None or made[0] != (address, more):  # the same memory is there again for most calls
+        made = self._made.get((address, more))
+        if made is None:  # the same memory is there again for most calls, or that of an answer before
             own = [_u64(address + one) if type(one) is int else one for one in self.arguments]
-            made = self._made = (address, more), Arguments((*own, *more))
-        lane.launch(self.kernel, self.grid, self.block, made[1], self.shared)
+            made = Arguments((*own, *more))
+            if len(self._made) >= _MADE:
+                self._made.clear()
+            self._made[address, more] = made
+        lane.launch(self.kernel, self.grid, self.block, made, self.shared)
 
 
 class ImageAt:
