@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 # What a header that `_write` made says, and the version of what it says.
 _MARK = "cudf-fsst"
-_VERSION = 3
+_VERSION = 4
 # Host buffers below this go into the header: a frame of a message costs more than copying them.
 _INLINE_NBYTES = 4096
 _PLUGIN = "cudf-fsst"

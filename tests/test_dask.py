@@ -258,7 +258,7 @@ def test_another_version_is_refused() -> None:
     fsst_dask.enable()
     header, frames = serialize(table())
     header["sub-header"]["cudf-fsst"] = 99
-    with pytest.raises(ValueError, match="another version of cudf_fsst: version 99, not 3"):
+    with pytest.raises(ValueError, match="another version of cudf_fsst: version 99, not 4"):
         deserialize(header, frames)
 
 
