@@ -154,11 +154,11 @@ def save(
         described, named = _label_levels(labels, error)
     everything = [*columns, *levels, *named]
     streams: list[storage.Stream] = []
-    forests = [{"dtype": one.stored, "tree": trees.describe(one.node, streams)} for one in everything]
+    forests = [{"dtype": content.stored, "tree": trees.describe(content.node, streams)} for content in everything]
     notes = {"labels": described, "index": index, "rows": rows}
     notes["columns"], notes["levels"] = forests[: len(columns)], forests[len(columns) : len(columns) + len(levels)]
     version = storage.needed_version(streams)
-    own_version = any(needs_version_3(one.type) or trees.has_dictionary(one.node) for one in everything)
+    own_version = any(needs_version_3(content.type) or trees.has_dictionary(content.node) for content in everything)
     if named or holds != "frame" or own_version:
         version = max(version, EXACT_VERSION)
     if compression is not None:
@@ -166,7 +166,7 @@ def save(
     if version >= EXACT_VERSION:
         notes |= {"holds": holds, "label_levels": forests[len(columns) + len(levels) :]}
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
-    fields = [(name, one.type) for name, one in zip(names, everything, strict=True)]
+    fields = [(name, content.type) for name, content in zip(names, everything, strict=True)]
     described_bytes = schema.frame_to_bytes(fields, notes)
     storage.save_streams(
         path,
@@ -224,7 +224,7 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
         if len(described) + len(named) != len(types):
             raise ValueError(f"{len(described) + len(named)} columns and levels for {len(types)} fields")
         at_once = choose is None and not outlined
-        edges = trees.edges([one["tree"] for one in [*described, *named]], len(file.codecs))
+        edges = trees.edges([entry["tree"] for entry in [*described, *named]], len(file.codecs))
         first, of_columns = edges[len(described)], range(edges[count])
         streams = file.read(range(len(file.codecs)), of_columns) if at_once else {}
         if not at_once:
@@ -243,15 +243,15 @@ def _of_streams(file: storage.Opened, choose: Choice | None, with_levels: bool, 
             streams = file.outline(numbers) if outlined else file.read(numbers, of_columns)
         whole, contents = file if outlined else None, {}
         for i in chosen:
-            one, kind, what = described[i], types[i], f"column {i}"
+            entry, kind, what = described[i], types[i], f"column {i}"
             of_file: dict[str, Any] = {"version": file.version, "outline_of": whole}
             if file.destination is not None and i < count:
                 of_file["count_chars"] = file.destination.count_chars
             trunk = trees.TreeReader(streams, file.codecs, edges[i], **of_file)
-            node = trunk.node(one["tree"], kind, what)
+            node = trunk.node(entry["tree"], kind, what)
             if node.rows != rows:
                 raise ValueError(f"{what}: {node.rows} rows, the frame has {rows}")
-            contents[i] = Content(node, kind, one["dtype"])
+            contents[i] = Content(node, kind, entry["dtype"])
         for kind in types[count : len(described)]:  # of levels that are not read, too
             if values_of_a_row(kind) > MOST_VALUES:
                 raise ValueError(f"a row of type {kind} has more than {MOST_VALUES} values")
@@ -296,8 +296,8 @@ def _read_labels(
         return decode_labels(stored)
     reader.check_plain()
     nodes = []
-    for i, (one, kind) in enumerate(zip(levels, types, strict=True)):
-        node = reader.node(one["tree"], kind, f"labels, level {i}")
+    for i, (entry, kind) in enumerate(zip(levels, types, strict=True)):
+        node = reader.node(entry["tree"], kind, f"labels, level {i}")
         if node.rows != count:
             raise ValueError(f"labels, level {i}: {node.rows} rows for {count} columns")
         if trees.has_dictionary(node):

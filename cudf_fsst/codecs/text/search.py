@@ -287,10 +287,10 @@ def _plan_like(question: Like) -> Plan:
     planes: dict[bytes, int] = {}
     for i, part in enumerate(wanted):
         is_end = suffix and i == len(wanted) - 1
-        one = part[-MAX_PATTERN:] if is_end else part[:MAX_PATTERN]
-        if is_end or one in planes or len(planes) < MAX_PARTS - 1:
-            planes.setdefault(one, len(planes))
-            shown.append(one)
+        edge = part[-MAX_PATTERN:] if is_end else part[:MAX_PATTERN]
+        if is_end or edge in planes or len(planes) < MAX_PARTS - 1:
+            planes.setdefault(edge, len(planes))
+            shown.append(edge)
     distinct = list(planes)
     searches, counts, at = [], [], 0
     while at < len(distinct):
