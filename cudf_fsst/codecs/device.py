@@ -98,7 +98,7 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
         together.take(streams[len(values) :])
         found = together.columns
     elif may_have:
-        found, plain, streams = _compress_long(asked, limits, values, others, lane, outbox)
+        found, plain, streams = _compress_long(asked, values, others, lane, outbox)
     else:
         found = [dictionary.DictColumn(task) for task in asked]
         found, plain, streams = _compress_text(found, values, lane, outbox, codecs=usual)
@@ -127,14 +127,13 @@ def _compress_apart(tasks: Mapping[int, ColumnTask], others: int, lane: Lane, ou
 
 def _compress_long(
     asked: Sequence[ColumnTask],
-    limits: Sequence[int] | None,
     values: Sequence[fixed.StreamTask],
     others: int,
     lane: Lane,
     outbox: Outbox | None,
 ) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
-    """Columns of strings, segments of those without a dictionary, and streams of values; `limits`: if all are short."""
-    chars: Sequence[int | None] = limits or waits.run(lane, chars_of([task.strings for task in asked], lane))[0]
+    """Columns of strings, the segments of those without a dictionary, and streams of values."""
+    (chars,) = waits.run(lane, chars_of([task.strings for task in asked], lane))
     scopes = None
     if (samples := dictionary.round_samples(asked, chars)) is not None:
         found = [dictionary.DictColumn(task, nbytes) for task, nbytes in zip(asked, chars, strict=True)]

@@ -249,7 +249,7 @@ def train_room(chars: int, level: str, bits: int) -> TrainRoom:
 def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, exported: int, lookup: int) -> TrainView:
     """The view of a scope whose room begins at an address; where its table goes, and the encoder's."""
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
-    places = (at + place for place in room[:7])
+    places = [at + place for place in room[:7]]
     buckets = prefixes.bucket_count(bits)
     return TrainView._make((scope, *places, bits, buckets, most, room.most_chunks, exported, lookup, 0))
 

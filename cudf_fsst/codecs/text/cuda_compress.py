@@ -134,13 +134,13 @@ class TextRound:
         room = self.room = make_room(self.columns, self._lane, side, self._work, encode=True, more=reserve)
         if self._at_once and not self._searched:
             self.exported = launch_first_stage(room)  # training begins as soon as it can; waves are described meanwhile
-            if beside is not None:  # it is waited for before the codes
-                beside.launch(room)
             self.tables = place_tables(room)
             if side and not all(column.scopes for column in self.columns):
                 side[0].follow(self._lane)  # given tables may be on their way to the GPU
             self.waves = waves_at_once(room, self.tables)
             self.found = encode_at_once(room, self.waves)
+            if beside is not None:
+                beside.launch(room)
             return
         self.tables = [] if self._searched else place_tables(room)
         self.waves = First((), []) if self._searched else first_waves(room, self.tables)

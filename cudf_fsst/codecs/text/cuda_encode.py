@@ -25,7 +25,7 @@ from .views import WORD, WaveView, words
 
 _u64 = np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
-_WAVE_WORDS, _CODES = len(WaveView._fields), WaveView._fields.index("codes")
+_WAVE_WORDS = len(WaveView._fields)
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
 
@@ -160,31 +160,32 @@ def finish_at_once(
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
         room.side[0].synchronize()  # copies to the host may be under way
         return False
-    sizes = _sizes(room, cuts, numbers)
-    if side is None and min(sizes) < 0:
+    sizes = _sizes(room, cuts, numbers) if side is None else []
+    if min(sizes, default=0) < 0:
         return False
-    metas = results.allocate_all(lane, [cut.layout.meta_nbytes for _, cut in cuts])
-    metas_at = [results.buffers[meta].ptr for meta in metas]
+    buffers = results.allocate_all(lane, [*[cut.layout.meta_nbytes for _, cut in cuts], *sizes])
+    metas, codes = buffers[: len(cuts)], buffers[len(cuts) :]
+    metas_at, codes_at = ([results.buffers[number].ptr for number in some] for some in (metas, codes))
     rows = packs(room, cuts, metas_at)
-    lane.send(room.packs_at, words(rows))
-    pack_rows(room, rows, lane)
-    described = words(_complete(waves, cuts, metas_at))
-    alone = len(waves.views) == 1  # the launch says where the codes go
-    if side is not None:
-        if alone:
-            side.send(room.waves_at, described)
+    alone = len(waves.views) == 1
+    if side is None:  # the waves lie before the rows
+        lane.send(room.waves_at, words([*_complete(waves, cuts, metas_at, codes_at), *rows]))
+        pack_rows(room, rows, lane)
+    else:
+        lane.send(room.packs_at, words(rows))
+        pack_rows(room, rows, lane)
+        if alone:  # the launch says where the codes go
+            side.send(room.waves_at, words(_complete(waves, cuts, metas_at, [0])))
         lane.follow(side)
         found = download_found(room)
         yield
         if min(sizes := _sizes(room, cuts, found.tolist())) < 0:
             results.forget(metas)
             return False
-    codes = results.allocate_all(lane, sizes)
-    codes_at = [results.buffers[number].ptr for number in codes]
-    if side is None or not alone:
-        for (i, cut), address in zip(cuts, codes_at, strict=True):
-            described[_WAVE_WORDS * waves.order[i, cut.planned] + _CODES] = address
-        lane.send(room.waves_at, described)
+        codes = results.allocate_all(lane, sizes)
+        codes_at = [results.buffers[number].ptr for number in codes]
+        if not alone:
+            lane.send(room.waves_at, words(_complete(waves, cuts, metas_at, codes_at)))
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
@@ -206,10 +207,12 @@ def _sizes(room: Room, cuts: Sequence[tuple[int, Cut]], numbers: Sequence[int]) 
     return [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
 
 
-def _complete(waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int]) -> list[WaveView]:
-    """Waves as text_compact needs them, but for the codes; those of segments that got no rows as they are."""
+def _complete(
+    waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int], codes: Sequence[int]
+) -> list[WaveView]:
+    """Waves as text_compact needs them, by addresses of each segment; those of segments without rows as they are."""
     made = list(waves.views)
-    for (i, cut), meta in zip(cuts, metas, strict=True):
+    for (i, cut), meta, to in zip(cuts, metas, codes, strict=True):
         number = waves.order[i, cut.planned]
-        made[number] = with_places(made[number], cut, cut.layout.tiles, 0, meta)
+        made[number] = with_places(made[number], cut, cut.layout.tiles, 0, meta, to)
     return made
