@@ -167,10 +167,9 @@ def place64(typingctx: Any, at: Any, left: Any, before: Any, limits: Any, base: 
         total = builder.extract_element(totals, ir.Constant(ir.IntType(32), count - 1))
         earlier = _shuffled(builder, totals, none, [count, *range(count - 1)])
         earlier = builder.add(earlier, _splat(builder, builder.sub(base, _I64(1)), _WORDS))
-        earlier = builder.and_(earlier, _splat(builder, 255, _WORDS))
-        for shift in (8, 16, 32):
-            earlier = builder.or_(earlier, builder.shl(earlier, _splat(builder, shift, _WORDS)))
-        ends = builder.add(builder.bitcast(sums, _BYTES), builder.bitcast(earlier, _BYTES))
+        earlier = builder.bitcast(earlier, _BYTES)
+        earlier = _shuffled(builder, earlier, earlier, [i // 8 * 8 for i in range(_WIDE)])  # the low byte of each word
+        ends = builder.add(builder.bitcast(sums, _BYTES), earlier)
         builder.store(ends, builder.inttoptr(out, _BYTES.as_pointer()), align=1)
         fits = builder.icmp_unsigned("==", _bits(builder, twice), _I64(0))
         return builder.select(fits, builder.add(base, total), _I64(-1))
