@@ -358,7 +358,7 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                 count = _note_sizes(ends_at, number, 0, sizes_of, candidates, starts, sizes, count)
             spanned = ((number_at(ends_at + 8 * number) - number_at(ends_at)) >> shift) + 1
             if plan and spanned < positions.size and count > 0:
-                rare = count < 4 * spanned and count < number
+                rare = count < 1 * spanned and count < number
                 if rare:
                     count = _note_flagged(ends_at, number, least, candidates, starts, sizes, flags_at)
                 if marked != choice:
