@@ -21,13 +21,13 @@ from ...automata import RowAutomaton
 from ..jit import njit
 from ..text import cpu_rows_kernels as in_order
 from ..text.cpu_compare_kernels import GROUP_ROWS
-from ..text.cpu_places_kernels import code_at, tile_length
+from ..text.cpu_places_kernels import AHEAD, code_at, tile_length
 from ..text.cpu_rows_kernels import BAD_ROWS, FINE
 from ..text.cpu_search_kernels import first_position
 from ..text.layout import ROW_BLOCK, TILE_BLOCK
 from ..text.row_lengths import row_ends
 from ..text.rows import STATE_PLACE, STATE_SHIFT, UNDECIDED_SHIFT, Lifted
-from ..unaligned import address, load8, load16, load32, load64, store8, store16, store32, trailing_zeros
+from ..unaligned import address, load8, load16, load32, load64, prefetch, store8, store16, store32, trailing_zeros
 from .cpu_compare_kernels import place_codes
 from .rows import lift
 from .symbols import ESCAPE, SymbolTable
@@ -198,6 +198,8 @@ def _open_tiles(
         if length >= nbytes or length > codes_nbytes - position:
             return np.int64(-1)
         at = codes + position
+        for line in range(0, length, 64):
+            prefetch(at + AHEAD + line)
         some = place_codes(at, at + length, codes + codes_nbytes, nbytes, places + 256 * (tile - first), table)
         if some <= 0:
             return np.int64(-1)
