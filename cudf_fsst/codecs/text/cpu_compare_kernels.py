@@ -42,6 +42,8 @@ ENOUGH = len(BEHIND) + 1
 #: Places of what is kept of this, and a share of all rows.
 _TRIALS, _SKIP, _BEST, _SHARE = range(4)
 WHOLE = 1 << 16
+# Of eight answers, the bits of a 2.
+_UNSURE = np.uint64(0x0202020202020202)
 
 
 @njit()
@@ -95,7 +97,8 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
         at_once = SLOTS if number_at(ends + 8 * number) - number_at(ends) <= number * tile_size else 2
         if back:
             ends += 8
-        row, twice = 0, 0
+        row: Any = 0
+        twice: Any = 0
         while row < number:
             begin: Any = number_at(ends + 8 * row) - back
             if begin < 0:
@@ -117,27 +120,39 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
                 row = filter_by_code(*window, wide, marks, scratch, out)
             else:
                 row = filter_by_chars(*window, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
-            for unsure in range(first_row, row):
-                if load8(out + unsure) == 2:
-                    begin = number_at(ends + 8 * unsure) - back - base
-                    slot, behind = begin >> shift, begin + skip
-                    begin &= tile_size - 1
-                    if wide < WITH_CHARS:
-                        of_slot = behind >> shift
-                        last_byte = min(tile_size, chars_end - base - (of_slot << shift)) - 1
-                        places = scratch + PLACES + 256 * of_slot
-                        codes = number_at(scratch + AT + SLOT_NBYTES * of_slot)
-                        says = look_behind(
-                            places, codes, behind & (tile_size - 1), wide, last_byte, nbytes - skip, marks + 8 * MARKS
-                        )
-                        if says != np.uint64(2):
-                            store8(out + unsure, np.uint8(says))
-                            continue
+            unsure = first_row
+            while unsure < row:
+                if unsure + 8 <= number:
+                    some = load64(out + unsure) & _UNSURE
+                    if some == np.uint64(0):
+                        unsure += 8
+                        continue
+                    unsure += trailing_zeros(some) >> 3
+                    if unsure >= row:
+                        break
+                elif load8(out + unsure) != 2:
+                    unsure += 1
+                    continue
+                begin = number_at(ends + 8 * unsure) - back - base
+                slot, behind = begin >> shift, begin + skip
+                begin &= tile_size - 1
+                says = np.uint64(2)
+                if wide < WITH_CHARS:
+                    of_slot = behind >> shift
+                    last_byte = min(tile_size, chars_end - base - (of_slot << shift)) - 1
+                    places = scratch + PLACES + 256 * of_slot
+                    codes = number_at(scratch + AT + SLOT_NBYTES * of_slot)
+                    says = look_behind(
+                        places, codes, behind & (tile_size - 1), wide, last_byte, nbytes - skip, marks + 8 * MARKS
+                    )
+                if says == np.uint64(2):
                     verdict = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
                     if verdict < 0:
                         return -1 - verdict, 0
-                    store8(out + unsure, np.uint8(verdict))
+                    says = np.uint64(verdict)
                     twice += 1
+                store8(out + unsure, np.uint8(says))
+                unsure += 1
         return -1, twice
 
     @njit()
