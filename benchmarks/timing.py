@@ -1,8 +1,8 @@
 """How every benchmark here measures on the GPU (one written protocol).
 
-A call is warmed up, then repeated; medians are reported. Kernels have their best code from the first call on. Whole
-calls are timed by the host's clock around a synchronised call (that is what a user waits for), kernels by CUDA events
-around every launch. GB/s are uncompressed characters / 1e9 / seconds.
+A call is warmed up, then repeated; medians are reported. Kernels have their best code from the first call on, and no
+thread compiles others meanwhile. Whole calls are timed by the host's clock around a synchronised call (that is what a
+user waits for), kernels by CUDA events around every launch. GB/s are uncompressed characters / 1e9 / seconds.
 """
 
 from __future__ import annotations
