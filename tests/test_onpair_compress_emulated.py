@@ -187,5 +187,5 @@ def test_memory_of_the_choice(sizes: list[int], emulator: Emulator) -> None:
             assert sum(map(len, together)) == len(sizes)
             assert len(together) <= 1 + len(sizes) // 5
             for some in together:
-                cuda_choice._Round(encoders, some, lane, lane, work := Measured())
+                cuda_choice._Round(encoders, some, lane, [lane, lane], work := Measured())
                 assert work.nbytes <= max(64 << 20, sum(sizes) // 8)

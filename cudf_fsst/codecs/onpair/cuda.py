@@ -74,7 +74,7 @@ class OnPairEncoder(TileEncoder):
     def train(self, lane: Lane, room: TrainingRoom) -> None:
         views: list[launch.TrainView] = []
         batches: list[tuple[int, int]] = []  # first scope, chunks of the longest sample
-        end, multiprocessors = room.in_turns_nbytes, device_attributes()["multiprocessors"]
+        end, multiprocessors = room.in_turns_nbytes, room.multiprocessors
         for number, chars_limit in enumerate(room.chars_limits):
             own = launch.train_room(chars_limit, self._level, self._bits)
             # All blocks of a launch have to run at the same time.

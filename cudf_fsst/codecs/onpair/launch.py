@@ -84,11 +84,8 @@ def lift_defines() -> dict[str, int]:
 
 
 def train_in_shared(bits: int, shared_per_block: int) -> bool:
-    """Whether each block of onpair_train has the table in training in its shared memory.
-
-    One of 12 bits would leave little for what is read of the other arrays.
-    """
-    return bits < 12 and shared_per_block >= train_shared(bits, True)
+    """Whether each block of onpair_train has the table in training in its shared memory."""
+    return shared_per_block >= train_shared(bits, True)
 
 
 def train_shared(bits: int, in_shared: bool) -> int:

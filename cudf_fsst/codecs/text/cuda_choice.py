@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...device.memory import ALIGNMENT, Lane, SideLanes, Workspace
+from ...device.memory import ALIGNMENT, Lane, SideLanes, Workspace, device_attributes
 from ...device.waits import Steps
-from ...workers import map_items
 from ..cuda_kernels import blocks
 from ..scratch import scratch_limit
 from ..table import Table
@@ -31,6 +30,9 @@ from .views import WORD, FoundPlaces, SampleView, ScopeView, WaveView, words
 #: Bytes of workspace in which tables take turns to be trained, at least, and that columns share beside that: so many,
 #: or this part of the characters.
 _TRAINING, _BESIDE, _BESIDE_PART = 36 << 20, 24 << 20, 64
+#: Of a GPU's multiprocessors this part is left to the tables that the host waits for first, which others are trained
+#: beside.
+_FIRST_PART = 4
 _MANY_SCOPES = 1 << 16
 _SCOPE_NBYTES, _SAMPLE_NBYTES, _WAVE_NBYTES = (WORD * len(view._fields) for view in (ScopeView, SampleView, WaveView))
 
@@ -96,11 +98,12 @@ class _Candidate:
     def reserve(self, work: Workspace) -> None:
         self._places = [work.reserve(len(self._limits) * nbytes) for nbytes in self._each[:-1]]
 
-    def take(self, work: Workspace, scopes: int, turns: int, turns_nbytes: int) -> None:
+    def take(self, work: Workspace, scopes: int, turns: int, turns_nbytes: int, multiprocessors: int) -> None:
         """`scopes`: address of the ScopeViews; `turns`: of room in which they take turns."""
         each, count = self._each, len(self._limits)
         places = [work[place] if nbytes else 0 for place, nbytes in zip(self._places, each, strict=False)]
-        self.room = TrainingRoom._make((self._limits, each, scopes, *places, turns, turns_nbytes))
+        rest = turns, turns_nbytes, multiprocessors
+        self.room = TrainingRoom._make((self._limits, each, scopes, *places, *rest))
         self.lookups = [(self.room.lookup + each.lookup * i, each.lookup) for i in range(count)]
 
     def train(self, lane: Lane) -> None:
@@ -115,7 +118,7 @@ class _Candidate:
 
     def upload(self, lane: Lane) -> None:
         """Make what the encoder reads of the tables, where the host does that."""
-        made = map_items(lambda table: self.encoder.lookup(table, 0), self.tables)
+        made = [self.encoder.lookup(table, 0) for table in self.tables]
         self.lookups = [(at, one.nbytes) for (at, _), one in zip(self.lookups, made, strict=True)]
         for (at, _), one in zip(self.lookups, made, strict=True):
             lane.upload(at, one)
@@ -128,23 +131,48 @@ class _Round:
     ----------
     encoders : sequence of TileEncoder
     columns : sequence of RoomColumn
-    lane, side : Lane
+    lane : Lane
+    sides : sequence of Lane
+        Two, in which tables are trained side by side.
     work : Workspace
     """
 
     def __init__(
-        self, encoders: Sequence[TileEncoder], columns: Sequence[RoomColumn], lane: Lane, side: Lane, work: Workspace
+        self,
+        encoders: Sequence[TileEncoder],
+        columns: Sequence[RoomColumn],
+        lane: Lane,
+        sides: Sequence[Lane],
+        work: Workspace,
     ) -> None:
-        self.columns, self.lane, self.side = columns, lane, side
+        self.columns, self.lane, self.sides = columns, lane, sides
         limits = [column.chars_limit for column in columns for _ in range(column.scopes)]
         self.candidates = [_Candidate(encoder, limits) for encoder in encoders]
+        compared = len(encoders) > 1
+        self.first = [one for one in self.candidates if one.encoder.host_lookup and compared]
         self._tiles = [_most_tiles(column) for column in columns for _ in range(column.scopes)]
-        in_turns, plain = max(one.in_turns for one in self.candidates), sum(column.chars_limit for column in columns)
+        plain = sum(column.chars_limit + column.task.strings.rows * 4 for column in columns)
         room = scratch_limit(plain) - sum(_nbytes(encoders, column) for column in columns)
-        self._turns_nbytes = min(len(limits) * in_turns, max(in_turns, _TRAINING, room))
+        self.groups = self._grouped([one for one in self.candidates if one not in self.first], room)
+        at_a_time = max([sum(nbytes for _, nbytes in group) for group in self.groups], default=0)
+        self._turns_nbytes = at_a_time + sum(one.in_turns for one in self.first)
         given = [column._replace(scopes=0) for column in columns]  # nothing is trained but here
-        self.room = make_room(given, lane, [side], work, encode=False, more=self._reserve)
+        self.room = make_room(given, lane, sides[:1], work, encode=False, more=self._reserve)
         self._take(work)
+
+    def _grouped(self, some: Sequence[_Candidate], room: int) -> list[list[tuple[_Candidate, int]]]:
+        """Candidates that are trained side by side, two where there is the room for all of their tables at a time.
+
+        And the bytes in which those of each take turns.
+        """
+        scopes, groups = len(self._tiles), list[list[tuple[_Candidate, int]]]()
+        for one in some:
+            wanted = scopes * one.in_turns
+            if groups and len(groups[-1]) == 1 and groups[-1][0][1] + wanted <= room:
+                groups[-1].append((one, wanted))
+            else:
+                groups.append([(one, min(wanted, max(one.in_turns, _TRAINING, room)))])
+        return groups
 
     def _reserve(self, work: Workspace) -> None:
         """Ask for room for trainings, samples and, where tables were trained, what these are encoded to."""
@@ -161,8 +189,20 @@ class _Round:
         """See where all that lies."""
         scopes = len(self._tiles)
         self._views, self._numbers, turns = work[self._views], work[self._numbers], work[self._turns]
-        for i, one in enumerate(self.candidates):
-            one.take(work, self._views + i * scopes * _SCOPE_NBYTES, turns, self._turns_nbytes)
+        every = device_attributes()["multiprocessors"]
+        shared = every - every // _FIRST_PART if self.first else every
+        trained, at = [], turns
+        for one in self.first:
+            trained.append((one, at, one.in_turns, every))
+            at += one.in_turns
+        first_at = at
+        for group in self.groups:
+            at = first_at
+            for one, nbytes in group:
+                trained.append((one, at, nbytes, max(1, shared // len(group))))
+                at += nbytes
+        for one, *where in trained:
+            one.take(work, self._views + self.candidates.index(one) * scopes * _SCOPE_NBYTES, *where)
         self._samples_at = self._views + len(self.candidates) * scopes * _SCOPE_NBYTES
         self.samples: list[_DrawnSample] = []
         for place, tiles in zip(self._places, self._tiles, strict=True):
@@ -179,36 +219,45 @@ class _Round:
 
     def steps(self, *, one_scope: bool) -> Steps:
         """Train and compare; of each column the choices for its scopes. With `one_scope` without lookups."""
-        lane, side, candidates = self.lane, self.side, self.candidates
+        lane, side, candidates, first = self.lane, self.sides[0], self.candidates, self.first
         launch_first_stage(self.room, rows=one_scope)
         self._describe()
-        compared = len(candidates) > 1
-        first = [one for one in candidates if one.encoder.host_lookup and compared]
-        later = [one for one in candidates if one not in first]
-        for one in first:
-            one.train(lane)
-        side.follow(lane)
-        for one in later:
-            one.train(side)
-        if compared:
+        for one in self.sides:
+            one.follow(lane)
+        for candidate in first:
+            candidate.train(lane)
+        later = self._train_groups()
+        if len(candidates) > 1:
             self._draw(side)
             self._encode(later)
         found = download_found(self.room)
         if first:
             yield
-            for one in first:
-                one.export()
-                one.upload(lane)
+            for candidate in first:
+                candidate.export()
+                candidate.upload(lane)
             side.follow(lane)
             self._encode(first)
         lane.follow(side)
         count = len(self.samples)
         numbers = lane.fetch(self._numbers, count * (3 + 2 * len(candidates)), np.int64)
         yield
-        for one in later:
-            one.export()
+        for candidate in later:
+            candidate.export()
         check_nulls(self.room, (of_gpu := found.tolist()))
-        return self._choose(of_gpu, numbers.tolist(), lookups=compared and not one_scope)
+        return self._choose(of_gpu, numbers.tolist(), lookups=len(candidates) > 1 and not one_scope)
+
+    def _train_groups(self) -> list[_Candidate]:
+        """Start to train tables, group after group; the first of the side streams follows all of them."""
+        side, other = self.sides
+        for number, group in enumerate(self.groups):
+            for (one, _), lane in zip(group, self.sides, strict=False):
+                one.train(lane)
+            if len(group) > 1:
+                side.follow(other)
+            if number + 1 < len(self.groups):
+                other.follow(side)
+        return [one for group in self.groups for one, _ in group]
 
     def _describe(self) -> None:
         views: list[tuple[int, ...]] = []
@@ -232,7 +281,7 @@ class _Round:
 
     def _encode(self, some: Sequence[_Candidate]) -> None:
         """Encode all samples with the tables of candidates; those whose lookups have the same size together."""
-        side, count = self.side, len(self.samples)
+        side, count = self.sides[0], len(self.samples)
         for candidate in some:
             number = self.candidates.index(candidate)
             at = self._samples_at + count * (_SAMPLE_NBYTES + number * _WAVE_NBYTES)
@@ -328,8 +377,8 @@ def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: 
     columns = yield from plan_columns(planned, lane, one_scope=one_scope)
 
     for together in _rounds(encoders, columns):
-        with Workspace() as work, SideLanes(lane, 1) as (side,):
-            chosen = yield from _Round(encoders, together, lane, side, work).steps(one_scope=one_scope)
+        with Workspace() as work, SideLanes(lane, 2) as sides:
+            chosen = yield from _Round(encoders, together, lane, sides, work).steps(one_scope=one_scope)
         for column, choices in zip(together, chosen, strict=True):
             made[column.number] = choices
     return made

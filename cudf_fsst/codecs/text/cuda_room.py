@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...device.memory import ALIGNMENT, Lane, Workspace, current_device
+from ...device.memory import ALIGNMENT, Lane, Workspace, current_device, device_attributes
 from ...device.transfer import Outbox
 from ...device.waits import Steps
 from ..cuda_kernels import blocks
@@ -44,7 +44,7 @@ _COLUMN_NBYTES, _SCOPE_NBYTES, _WAVE_NBYTES, _PACK_NBYTES = (
     WORD * len(view._fields) for view in (ColumnView, ScopeView, WaveView, PackView)
 )
 _MANY_SCOPES = 1 << 16
-_NO_TRAINING = TrainingRoom((), TrainingNbytes(), 0, 0, 0, 0, 0, 0, 0, 0)
+_NO_TRAINING = TrainingRoom((), TrainingNbytes(), 0, 0, 0, 0, 0, 0, 0, 0, 0)
 # Blocks of rows are rounded up to what the workspace is aligned to, and characters to blocks of tiles: columns of about
 # the same size have the same layout, which is kept.
 _ROW_BLOCKS = ALIGNMENT // 4
@@ -433,9 +433,8 @@ def make_room(
         # What has no bytes lies nowhere.
         places = [at(place) if nbytes else 0 for place, nbytes in zip(layout.training_at, each, strict=False)]
         turns = at(layout.turns_at) if layout.turns_nbytes else 0
-        training = TrainingRoom._make(
-            (layout.chars_limits, each, views + layout.scopes_place, *places, turns, layout.turns_nbytes)
-        )
+        rest = turns, layout.turns_nbytes, device_attributes()["multiprocessors"]
+        training = TrainingRoom._make((layout.chars_limits, each, views + layout.scopes_place, *places, *rest))
     return Room(
         lane,
         side,

@@ -54,6 +54,8 @@ class TrainingRoom(NamedTuple):
         Their ScopeViews.
     in_turns, in_turns_nbytes : int
         Room for those that are trained at a time.
+    multiprocessors : int
+        How many it may take for long; others are at work beside it.
     """
 
     chars_limits: Sequence[int]
@@ -66,6 +68,7 @@ class TrainingRoom(NamedTuple):
     room: int
     in_turns: int
     in_turns_nbytes: int
+    multiprocessors: int
 
 
 class TileEncoder(ABC):
