@@ -82,18 +82,21 @@ class _Candidate:
     encoder : TileEncoder
     room : TrainingRoom
     tables : list of Table
+    tables_nbytes : list of int
     lookups : list of tuple of int
         Where the encoder finds the tables, and their bytes there.
     """
 
     room: TrainingRoom
     tables: list[Table]
+    tables_nbytes: list[int]
     lookups: list[tuple[int, int]]
 
     def __init__(self, encoder: TileEncoder, limits: Sequence[int]) -> None:
         every = [encoder.training_nbytes(len(limits), limit) for limit in dict.fromkeys(limits)]
         self.encoder, self._limits, self._each = encoder, limits, every[0]
         self.in_turns = max(one.in_turns for one in every)
+        self._trained: Any = None
 
     def reserve(self, work: Workspace) -> None:
         self._places = [work.reserve(len(self._limits) * nbytes) for nbytes in self._each[:-1]]
@@ -111,10 +114,15 @@ class _Candidate:
         lane.zero(room.cleared, room.each.cleared * count)
         self.encoder.train(lane, room)
         self._exported = lane.fetch(room.exported, room.each.exported * count, np.uint8)
+        self._trained = lane.event()
 
     def export(self) -> None:
         """Have the tables, when training has ended."""
-        self.tables = self.encoder.tables(self._exported, len(self._limits))
+        if self._trained is not None:
+            self._trained.synchronize()
+            self._trained = None
+            self.tables = self.encoder.tables(self._exported, len(self._limits))
+            self.tables_nbytes = [table.nbytes for table in self.tables]
 
     def upload(self, lane: Lane) -> None:
         """Make what the encoder reads of the tables, where the host does that."""
@@ -241,11 +249,19 @@ class _Round:
         lane.follow(side)
         count = len(self.samples)
         numbers = lane.fetch(self._numbers, count * (3 + 2 * len(candidates)), np.int64)
+        if lane.meanwhile is None:
+            lane.meanwhile = self._export_early
         yield
         for candidate in later:
             candidate.export()
         check_nulls(self.room, (of_gpu := found.tolist()))
         return self._choose(of_gpu, numbers.tolist(), lookups=len(candidates) > 1 and not one_scope)
+
+    def _export_early(self) -> None:
+        """Have all tables but those of the last group, while that is trained."""
+        for group in self.groups[:-1]:
+            for one, _ in group:
+                one.export()
 
     def _train_groups(self) -> list[_Candidate]:
         """Start to train tables, group after group; the first of the side streams follows all of them."""
@@ -310,8 +326,10 @@ class _Round:
                 tables = [one.tables[first + k] for one in candidates]
                 best = 0
                 if len(tables) > 1:
-                    codes = [numbers[self._codes(i, first + k)] for i in range(len(tables))]
-                    sizes = [plan.estimated_nbytes(*one, nbytes) for one in zip(codes, tables, strict=True)]
+                    sizes = [
+                        plan.estimated_nbytes(numbers[self._codes(i, first + k)], one.tables_nbytes[first + k], nbytes)
+                        for i, one in enumerate(candidates)
+                    ]
                     best = smallest_of(tables, sizes, nbytes)
                 encoder = candidates[best].encoder
                 form = encoder.tables_form(tile_size_of(column.task, encoder))

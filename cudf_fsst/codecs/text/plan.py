@@ -122,9 +122,9 @@ def scope_nbytes(encode: Callable[..., int], table: Table, sample: npt.NDArray[n
     tiles = -(-sample.size // COMPARED_TILE)
     lengths, ends = np.empty(tiles, np.uint8), np.empty(-(-tiles // TILE_BLOCK), np.uint64)
     found = encode(sample, 0, tiles, np.empty(sample.size, np.uint8), lengths, ends) if tiles else 0
-    return estimated_nbytes(found, table, nbytes)
+    return estimated_nbytes(found, table.nbytes, nbytes)
 
 
-def estimated_nbytes(codes: int, table: Table, nbytes: int) -> int:
-    """Bytes that a scope of `nbytes` would take with a table, by the bytes of a sample's codes."""
-    return codes * nbytes // max(min(nbytes, CHOICE_CHUNKS * SAMPLE_CHUNK), 1) + table.nbytes
+def estimated_nbytes(codes: int, table: int, nbytes: int) -> int:
+    """Bytes that a scope of `nbytes` would take with a table of so many, by the bytes of a sample's codes."""
+    return codes * nbytes // max(min(nbytes, CHOICE_CHUNKS * SAMPLE_CHUNK), 1) + table
