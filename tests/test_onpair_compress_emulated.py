@@ -166,9 +166,14 @@ def test_memory_is_given_back(gpu: Gpu, rng: np.random.Generator) -> None:
     failing_every_allocation(gpu.device, lambda: compressed(gpu, tasks, ONPAIR))
 
 
-@pytest.mark.parametrize("sizes", [[1 << 20] * 50, [90 << 20] * 3, [600 << 20], [3 << 29, 5], [1 << 34]], ids=len)
+@pytest.mark.parametrize(
+    "sizes", [[1 << 20], [1 << 20] * 50, [90 << 20] * 3, [600 << 20], [3 << 29, 5], [1 << 34]], ids=len
+)
 def test_memory_of_the_choice(sizes: list[int], emulator: Emulator) -> None:
-    """What is taken to train and compare all tables is an eighth of the characters, or 64 MiB."""
+    """What is taken to train and compare all tables is an eighth of the characters, or 64 MiB.
+
+    Where that has room for them, tables of two numbers of bits are trained side by side.
+    """
     with emulated(FakeDevice(emulator), "text"):
         from cudf_fsst.codecs.text import cuda_choice, cuda_room
         from cudf_fsst.codecs.text.cuda_task import TextTask
@@ -187,5 +192,7 @@ def test_memory_of_the_choice(sizes: list[int], emulator: Emulator) -> None:
             assert sum(map(len, together)) == len(sizes)
             assert len(together) <= 1 + len(sizes) // 5
             for some in together:
-                cuda_choice._Round(encoders, some, lane, [lane, lane], work := Measured())
+                made = cuda_choice._Round(encoders, some, lane, [lane, lane], work := Measured())
                 assert work.nbytes <= max(64 << 20, sum(sizes) // 8)
+                at_a_time = [len(group) for group in made.groups]
+                assert at_a_time == ([2, 1] if sizes in ([1 << 20], [1 << 34]) else [1, 1, 1])

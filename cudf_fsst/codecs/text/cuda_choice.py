@@ -1,7 +1,8 @@
 """Tables of scopes on the GPU, where several encoders train one: each scope gets the one that makes it smallest.
 
 A sample of each scope is encoded with each table, and the host chooses by the sizes, as `choose.smallest` does. That
-takes a wait, or two where the host makes what an encoder reads of its tables: it does so while the others are trained.
+takes a wait, or two where the host makes what an encoder reads of its tables: these are trained first, beside others,
+and the host does so while the others are trained.
 """
 
 from __future__ import annotations
