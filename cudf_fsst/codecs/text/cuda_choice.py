@@ -161,7 +161,7 @@ class _Round:
         self.first = [one for one in self.candidates if one.encoder.host_lookup and compared]
         self._tiles = [_most_tiles(column) for column in columns for _ in range(column.scopes)]
         plain = sum(column.chars_limit + column.task.strings.rows * 4 for column in columns)
-        room = scratch_limit(plain) - sum(_nbytes(encoders, column) for column in columns)
+        room = scratch_limit(plain) - sum(_nbytes(encoders, column, len(limits)) for column in columns)
         self.groups = self._grouped([one for one in self.candidates if one not in self.first], room)
         at_a_time = max([sum(nbytes for _, nbytes in group) for group in self.groups], default=0)
         self._turns_nbytes = at_a_time + sum(one.in_turns for one in self.first)
@@ -356,9 +356,9 @@ def _spans(column: RoomColumn, places: FoundPlaces, found: Sequence[int]) -> Ite
         yield sum(found[begin + k + 1] - found[begin + k] for k in own), len(own)
 
 
-def _nbytes(encoders: Sequence[TileEncoder], column: RoomColumn) -> int:
-    """Bytes that a column takes of a round's workspace, beside the room in which tables take turns; about."""
-    each = [encoder.training_nbytes(_MANY_SCOPES, column.chars_limit)._replace(in_turns=0) for encoder in encoders]
+def _nbytes(encoders: Sequence[TileEncoder], column: RoomColumn, scopes: int = _MANY_SCOPES) -> int:
+    """Bytes that a column takes of a round of so many scopes, beside the room in which tables take turns; about."""
+    each = [encoder.training_nbytes(scopes, column.chars_limit)._replace(in_turns=0) for encoder in encoders]
     return column.scopes * (sum(map(sum, each)) + 2 * COMPARED_TILE * _most_tiles(column)) + 4 * column.row_blocks
 
 
