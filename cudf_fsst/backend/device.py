@@ -451,5 +451,5 @@ class DeviceBackend:
         from ..device import transfer
 
         with self.current():
-            _gpu().ahead.start("row")  # and what else is asked of what is there
+            _gpu().ahead.start(None)
             return transfer.to_device(parts, stream=stream)

@@ -178,8 +178,8 @@ class Kernel:
             code = self._made((*self._options, QUICK))
         except Exception:  # a compiler that does not know the option; anything else comes again
             return self._made(self._options)
-        if not _ahead.here:
-            _AheadThreads().begin(self.best)
+        if not _ahead.here:  # later: a first call may wait for the compiler, which others would hold up
+            _AheadThreads().begin_later(self.best)
         return code
 
     def best(self) -> None:
@@ -338,9 +338,13 @@ class _AheadThreads:
                 return
         for kernel in self._made:
             self.begin(kernel.best)
-        later = threading.Timer(LATER, self.begin, (self._rest,))
-        later.daemon = True
-        later.start()
+        self.begin_later(self._rest)
+
+    def begin_later(self, work: Callable[[], object]) -> None:
+        """Have something done `LATER`."""
+        timer = threading.Timer(LATER, self.begin, (work,))
+        timer.daemon = True
+        timer.start()
 
     def _rest(self) -> None:
         for make in self._then:
