@@ -35,7 +35,7 @@ class Arrival:
 
         with ExitStack() as stack:
             stack.enter_context(self._backend.current())
-            ahead.start(None)
+            ahead.start("ask")  # as `DeviceBackend.to_device`
             self._lane = stack.enter_context(Lane())
             self._inbox = stack.enter_context(Inbox(self._lane))
             self._stack = stack.pop_all()

@@ -451,5 +451,5 @@ class DeviceBackend:
         from ..device import transfer
 
         with self.current():
-            _gpu().ahead.start(None)
+            _gpu().ahead.start("ask")  # the next call may, and any other one waits less as the compiler is loaded
             return transfer.to_device(parts, stream=stream)

@@ -28,24 +28,23 @@ NEEDS = {
     "read": (("read", "text"), ("read", "dictionaries"), ("read", "values")),
 }
 #: A device and what has been begun for it.
-_started: set[tuple[int, str | None]] = set()
+_started: set[tuple[int, str]] = set()
 
 
-def start(need: str | None) -> None:
+def start(need: str) -> None:
     """Have the kernels of the current device made in threads: first those of a call, then all others.
 
     Parameters
     ----------
     need
-        What the call does, one of `NEEDS`. Once a process for each; later ones find the others on their way. None: it
-        needs none. What comes next is not known, and compilers that run for something else hold it up.
+        What the call does, one of `NEEDS`. Once a process for each; later ones find the others on their way.
     """
     device = current_device()
     if (device, need) in _started:
         return
     others = [] if any(begun == device for begun, _ in _started) else [name for name in NEEDS if name != need]
     _started.add((device, need))
-    kernels.ahead(() if need is None else makers(need), (make for name in others for make in makers(name)))
+    kernels.ahead(makers(need), (make for name in others for make in makers(name)))
 
 
 def makers(need: str) -> Iterator[Callable[[], kernels.Kernel]]:
