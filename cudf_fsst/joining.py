@@ -248,7 +248,8 @@ def join_columns(columns: Sequence[Sequence[Node]], backend: Backend, whats: Seq
     with_rows = [[node for node in nodes if node.rows] or list(nodes[:1]) for nodes in columns]
     coded = [nodes for nodes in with_rows if len(nodes) > 1 and any(node.coded for node in nodes)]
     # Dictionaries of all columns are merged together, which takes little longer than those of one.
-    merged = iter(backend.merged([[part for node in nodes for part in node.segments] for nodes in coded]))
+    parts_of = [[part for node in nodes for part in node.segments] for nodes in coded]
+    merged = iter(backend.merged(parts_of) if coded else ())
     joined = []
     for nodes, what in zip(with_rows, whats, strict=True):
         with naming(what):

@@ -51,8 +51,14 @@ class DeviceReader:
     # rows and 160 MiB, each in one read, took half as long again, for compressing takes some 0.3 ms of Python for a
     # column of a piece. A stream of high priority to compress in made no difference.
     # With 16 cores instead of 32: 291, cuDF 230; 60 row groups of a million rows 190 to 200, cuDF 171 to 179. Of 524,
-    # compressing in two or three threads took 294 and 299, joining the columns in threads 294 (20 ms of it are
-    # dictionaries that become one), column chunks fetched interleaved 307; a budget of 6 GiB 270 to 276, for 1.9 more.
+    # compressing in two or three threads took 294 and 299, joining the columns in threads 294, column chunks fetched
+    # interleaved 307; a budget of 6 GiB 270 to 276, for 1.9 more.
+    # Where 272 go (cuDF 224): libcudf's fetches alone take 126, by KvikIO's four threads, its decoding 137 in six
+    # threads, 410 in one. Compressing alone 122, 95 or 48 with one, three or six reads at once, nearly all of it
+    # Python: 2 a call and 0.3 a column; beside the readers twice that. Joining takes 10. Bytes fetched a piece at a time
+    # by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row group
+    # by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at once
+    # and 6 GiB 247.
     ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
 
     def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
@@ -91,6 +97,9 @@ class DeviceReader:
                 (names_of_share, [next(places) for _ in names_of_share]) for names_of_share in shares_of_names
             ]
             self._shares[0] = [*source.levels, *self._shares[0][0]], self._shares[0][1]
+            # What takes longest is read first, so that nothing waits for it alone at the end.
+            nbytes_of_shares = [self._nbytes(largest, names) for names, _ in self._shares]
+            self._order = sorted(range(len(self._shares)), key=lambda share: -nbytes_of_shares[share])
         self.reads = list(self._planned())
 
     def _planned(self) -> Iterator[Read]:
@@ -102,7 +111,8 @@ class DeviceReader:
             if source.filters is not None:
                 yield Read(number, 0, self._nbytes(piece, self._names), partial(self._filtered, piece))
                 continue
-            for share, (names, _) in enumerate(self._shares):
+            for share in self._order:
+                names = self._shares[share][0]
                 call, table_nbytes = partial(self._scanned, piece, names), self._table_nbytes(piece, names)
                 yield Read(number, share, self._nbytes(piece, names), call, table_nbytes)
 
