@@ -55,10 +55,10 @@ class DeviceReader:
     # interleaved 307; a budget of 6 GiB 270 to 276, for 1.9 more.
     # Where 272 go (cuDF 224): libcudf's fetches alone take 126, by KvikIO's four threads, its decoding 137 in six
     # threads, 410 in one. Compressing alone 122, 95 or 48 with one, three or six reads at once, nearly all of it
-    # Python: 2 a call and 0.3 a column; beside the readers twice that. Joining takes 10. Bytes fetched a piece at a time
-    # by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row group
-    # by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at once
-    # and 6 GiB 247.
+    # Python: 2 a call and 0.3 a column; beside the readers twice that. Joining takes 10. Bytes fetched a piece at a
+    # time by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row
+    # group by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at
+    # once and 6 GiB 247.
     ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
 
     def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
