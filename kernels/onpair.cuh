@@ -39,11 +39,12 @@ struct OnpairTable {
   }
 };
 
-// What the encoder finds symbols in: prefixes of symbols, by a hash. Followed by buckets of two entries, then by the longest symbol that
-// begins each of their prefixes (u16: code | (length - 1) << 12), then by the symbols of all codes.
+// What the encoder finds symbols in: prefixes of symbols, by a hash. Followed by buckets of two entries, then by the longest symbols that
+// begin the prefixes of each code's symbol, by level (u16: code | (length - 1) << 12), then by the symbols of all codes.
 //
-// An entry: 18 bits of the hash, a bit that says (of the first entry) that others had no room in the bucket and lie behind it, a bit that is
-// set in second entries, and 12 bits of a code whose symbol begins with the prefix.
+// An entry: 17 bits of the hash, 2 of the prefix's level, a bit that says (of the first entry) that others had no room in the bucket and lie
+// behind it, and 12 bits of a code whose symbol has this prefix. A level is a step of the bisection: 9 bytes are of level 0, 5 and 13
+// of level 1, other odd numbers of level 2, even ones of level 3.
 struct OnpairLookup {
   u32 bits;
   u32 count;  // buckets, an even number
@@ -55,10 +56,10 @@ struct OnpairLookup {
   __device__ __forceinline__ const u16* longest() const { return reinterpret_cast<const u16*>(buckets() + count); }
   // Bytes 1 to 15 of a symbol, then byte 0: as a window has them.
   __device__ __forceinline__ const uint4* symbols() const {
-    return reinterpret_cast<const uint4*>(longest() + 2 * count);
+    return reinterpret_cast<const uint4*>(longest() + 4 * codes());
   }
 };
 
-#define ENTRY_HASH 14  // bits below those of the hash
-#define ENTRY_MORE (1u << 13)
-#define ENTRY_SECOND (1u << 12)
+#define ENTRY_HASH 15   // bits below those of the hash
+#define ENTRY_LEVEL 13  // and below those of the level
+#define ENTRY_MORE (1u << 12)

@@ -2,20 +2,20 @@
 // text_compact brings them to their places.
 //
 // Work unit: a warp encodes a piece of 32 consecutive tiles, one tile a lane. A lane reads its characters in chunks of 16 bytes, two ahead of where
-// it stands, and writes its codes to its row in shared memory; then the warp writes the 32 rows back to back into the slot. A row has room for
-// half a tile, so that there are more warps: a tile whose codes are more has their first half where its characters would go in the slot.
-// What is written before these are read lies in front of them. Warps take pieces as they come: to each the same number, some would
-// have a piece more than the others, which is half as much again where they have two.
+// it stands, and writes its codes to its row in shared memory, then from there to the slot, where the tile before ends. A row has room for half a
+// tile less 16 bytes, so that there are more warps. Of a tile whose codes are more, the first parts go where its characters would go in the
+// slot; then the warp writes one tile after another, and what it has not read yet lies behind what it writes. Warps take pieces as they
+// come: to each the same number, some would have a piece more than the others, which is half as much again where they have two.
 //
 // The longest symbol is found by bisection on its length: is there a symbol that begins with the next 9 bytes? with 5, or 13? with 3, 7, 11
 // or 15? with one more, or one less? Each answer is a look-up of a hash in a bucket of two entries. The hash of 5, 9 and 13 bytes is that
-// of 4 bytes fewer and a product. Every symbol has entries for those of its prefixes that the bisection meets on the way to it, so a missing
-// entry is a certain no. A found one may be another string's with the same bits of a hash. So the last one that was found is compared
-// with a symbol that begins with that prefix; if it is another string (once in some 50,000) the lane looks for all lengths, the longest
-// first, and compares each.
+// of 4 bytes fewer and a product. Every symbol has entries for those of its prefixes that the bisection meets on the way to it, one of each
+// step at most, so a missing entry is a certain no. A found one may be another string's of the same step with the same bits of a hash. So the
+// last one that was found is compared with a symbol that has that prefix; if it is another string (once in some 30,000) the lane looks for
+// all lengths, the longest first, and compares each.
 //
-// It is short of instructions: some 215 for a symbol of each lane. So whatever a lane may do
-// without a branch, it does. Of a warp's lanes, the one with the most symbols has a sixth more than the average.
+// Some 195 instructions for a symbol of each lane. So whatever a lane may do without a branch, it does. Of a warp's lanes, the one with the
+// most symbols has a sixth more than the average.
 //
 // Measured on one H200, whole calls with a given table: l_comment SF 10 5.2 ms, 1 GB of prose 5.2. Two that lost:
 // - 22 warps, so that text_compact has registers beside it: 5.1 and 6.1 ms. (24 warps: 5.5 and 5.8.)
@@ -23,7 +23,9 @@
 #include "onpair.cuh"
 #include "text_compress.cuh"
 
-#define HALF (TILE / 2)
+// Bytes of codes that a row has room for; it has a word more.
+#define PART (TILE / 2 - 16)
+#define PART_WORDS (PART / 4)
 // Of a block at most: where there is not the shared memory for more (encode_shape), some GPUs have not the registers either.
 // A table elsewhere takes registers for its addresses.
 #if !STAGED || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200)
@@ -31,7 +33,13 @@
 #else
 #define THREADS ENCODE_THREADS
 #endif
-#define ROW_WORDS (HALF / 4 + 1)
+#define ROW_WORDS (PART_WORDS + 1)
+// What a load of characters brings to the L2.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define FETCH ".L2::128B"
+#else
+#define FETCH ""
+#endif
 
 // The next 16 bytes: the first, and the 15 behind it (and one more).
 struct Window {
@@ -49,16 +57,16 @@ struct LookupParts {
     const u32 at = u32(__cvta_generic_to_shared(lookup->buckets()));
     count = lookup->count;
     buckets_at = keep_in_register(at), longest_at = keep_in_register(at + 8 * count);
-    symbols_at = keep_in_register(at + 12 * count);
+    symbols_at = keep_in_register(longest_at + 8 * lookup->codes());
   }
   __device__ __forceinline__ uint2 bucket(u32 number) const {
     uint2 found;
     asm("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(found.x), "=r"(found.y) : "r"(buckets_at + 8 * number));
     return found;
   }
-  __device__ __forceinline__ u32 longest(u32 entry) const {
+  __device__ __forceinline__ u32 longest(u32 code, u32 level) const {
     u16 found;
-    asm("ld.shared.u16 %0, [%1];" : "=h"(found) : "r"(longest_at + 2 * entry));
+    asm("ld.shared.u16 %0, [%1];" : "=h"(found) : "r"(longest_at + (8 * code | 2 * level)));
     return found;
   }
   __device__ __forceinline__ uint4 symbol(u32 code) const {
@@ -73,33 +81,33 @@ struct LookupParts {
 
   __device__ __forceinline__ explicit LookupParts(const OnpairLookup* lookup) : count(lookup->count), lookup(lookup) {}
   __device__ __forceinline__ uint2 bucket(u32 number) const { return lookup->buckets()[number]; }
-  __device__ __forceinline__ u32 longest(u32 entry) const { return lookup->longest()[entry]; }
+  __device__ __forceinline__ u32 longest(u32 code, u32 level) const { return lookup->longest()[4 * code + level]; }
   __device__ __forceinline__ uint4 symbol(u32 code) const { return lookup->symbols()[code]; }
 #endif
 };
 
 // What was found last.
 struct Match {
-  u32 bucket;
-  u32 entry;   // bits below the hash
+  u32 entry;  // bits below the level
+  u32 level;
   u32 length;  // of its prefix; 1: none
 };
 
-// Looks for a prefix of `length` bytes, of which the tile has `left`.
-__device__ __forceinline__ bool probe(const LookupParts& in, u32 hash, u32 length, u32 left, Match& found) {
-  const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH;
+// Looks for a prefix of `length` bytes, which is of a level, of which bytes the tile has `left`.
+__device__ __forceinline__ bool probe(const LookupParts& in, u32 hash, u32 level, u32 length, u32 left, Match& found) {
+  const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH ^ level << ENTRY_LEVEL;
   u32 at = __umulhi(mixed, in.count);
   uint2 bucket = in.bucket(at);
   u32 entry = min(bucket.x ^ wanted, bucket.y ^ wanted);
   // Others lie behind few buckets.
-  while (entry >= 1u << ENTRY_HASH && (bucket.x & ENTRY_MORE) != 0) {
+  while (entry >= 1u << ENTRY_LEVEL && (bucket.x & ENTRY_MORE) != 0) {
     at = at + 1 == in.count ? 0 : at + 1;
     bucket = in.bucket(at);
     entry = min(bucket.x ^ wanted, bucket.y ^ wanted);
   }
-  const bool holds = entry < 1u << ENTRY_HASH && length <= left;
-  found.bucket = holds ? at : found.bucket;
+  const bool holds = entry < 1u << ENTRY_LEVEL && length <= left;
   found.entry = holds ? entry : found.entry;
+  found.level = holds ? level : found.level;
   found.length = holds ? length : found.length;
   return holds;
 }
@@ -127,12 +135,13 @@ __device__ __noinline__ u32 find_by_length(const OnpairLookup* lookup, u32 first
       const u32 bytes = length > 4 * i + 1 ? min(length - 1 - 4 * i, 4u) : 0;
       hash += (bytes == 0 ? 0 : w.words[i] & (~0u >> (32 - 8 * bytes))) * multipliers[i];
     }
-    const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH;
+    const u32 more = length - 1, level = (more & 1) != 0 ? 3 : (more & 2) != 0 ? 2 : (more & 4) != 0 ? 1 : 0;
+    const u32 mixed = hash + length * HASH_LENGTH, wanted = mixed << ENTRY_HASH | level << ENTRY_LEVEL;
     for (u32 at = __umulhi(mixed, in.count);; at = at + 1 == in.count ? 0 : at + 1) {
       const uint2 bucket = in.bucket(at);
       for (u32 i = 0; i < 2; ++i) {
-        const u32 entry = (i == 0 ? bucket.x : bucket.y) ^ wanted, longest = in.longest(2 * at + i);
-        if (entry < 1u << ENTRY_HASH && (longest >> 12) + 1 == length && begins(in.symbol(entry & 4095), w, length))
+        const u32 entry = (i == 0 ? bucket.x : bucket.y) ^ wanted, longest = in.longest(entry & 4095, level);
+        if (entry < 1u << ENTRY_LEVEL && longest >> 12 == more && begins(in.symbol(entry & 4095), w, length))
           return longest;
       }
       if ((bucket.x & ENTRY_MORE) == 0) break;
@@ -147,18 +156,19 @@ __device__ __forceinline__ u32 find_by_bisection(const OnpairLookup* lookup, con
   Match found = {0, 0, 1};
   const u32 h0 = w.first * HASH_0, h1 = h0 + w.words[0] * HASH_1, h2 = h1 + w.words[1] * HASH_2,
             h3 = h2 + w.words[2] * HASH_3;
-  const bool nine = probe(in, h2, 9, left, found);
-  const bool four = probe(in, nine ? h3 : h1, nine ? 13 : 5, left, found);
+  const bool nine = probe(in, h2, 0, 9, left, found);
+  const bool four = probe(in, nine ? h3 : h1, 1, nine ? 13 : 5, left, found);
   const u32 base = nine ? (four ? h3 : h2) : (four ? h1 : h0);
   const u32 word = nine ? (four ? w.words[3] : w.words[2]) : (four ? w.words[1] : w.words[0]);
   const u32 multiplier = nine ? (four ? HASH_4 : HASH_3) : (four ? HASH_2 : HASH_1);
   const u32 before = nine ? (four ? 13 : 9) : (four ? 5 : 1);
-  const bool two = probe(in, base + (word & 0xffff) * multiplier, before + 2, left, found);
-  probe(in, base + (word & (two ? 0xffffff : 0xff)) * multiplier, before + (two ? 3 : 1), left, found);
+  const bool two = probe(in, base + (word & 0xffff) * multiplier, 2, before + 2, left, found);
+  probe(in, base + (word & (two ? 0xffffff : 0xff)) * multiplier, 3, before + (two ? 3 : 1), left, found);
   if (found.length == 1) return w.first;
-  const u32 longest = in.longest(2 * found.bucket + (found.entry / ENTRY_SECOND & 1));
+  const u32 longest = in.longest(found.entry & 4095, found.level);
   const uint4 symbol = in.symbol(found.entry & 4095);
-  if (begins(symbol, w, found.length)) return longest;
+  // Another string of this level may have the hash.
+  if (u32(longest >> 12 < found.length) & u32(begins(symbol, w, found.length))) return longest;
   return find_by_length(lookup, w.first, w.words[0], w.words[1], w.words[2], w.words[3], left);
 }
 
@@ -186,7 +196,7 @@ __device__ __forceinline__ void load_in_place(bool wanted, u64 address, uint4& c
   asm volatile(
       "{ .reg .pred p;\n"
       "setp.ne.u32 p, %5, 0;\n"
-      "@p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+      "@p ld.global.nc" FETCH ".v4.u32 {%0, %1, %2, %3}, [%4]; }"
       : "+r"(chunk.x), "+r"(chunk.y), "+r"(chunk.z), "+r"(chunk.w)
       : "l"(address), "r"(u32(wanted)));
 #else
@@ -194,18 +204,38 @@ __device__ __forceinline__ void load_in_place(bool wanted, u64 address, uint4& c
 #endif
 }
 
-// Encodes the `n` characters at `text` to the lane's row, and the first half of a tile's size to `before` if they are more; returns the bytes of
-// codes, or n if the tile is to be stored raw. `inner`: all that it reads is the segment's. (What chooses between two ways of
-// loading has to wait for what is loaded.)
+// Where the next word of a lane's row goes; in shared memory by an address of 32 bits.
+struct WordPlace {
+#ifdef __CUDA_ARCH__
+  u32 at;
+
+  __device__ __forceinline__ explicit WordPlace(const u32* row) : at(u32(__cvta_generic_to_shared(row))) {}
+  __device__ __forceinline__ void put(u32 word) const { asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(word) : "memory"); }
+  __device__ __forceinline__ void step() { at = at + 4; }
+  __device__ __forceinline__ u32 behind(const u32* row) const { return (at - u32(__cvta_generic_to_shared(row))) / 4; }
+#else
+  u32* at;
+
+  explicit WordPlace(u32* row) : at(row) {}
+  void put(u32 word) const { *at = word; }
+  void step() { ++at; }
+  u32 behind(const u32* row) const { return u32(at - row); }
+#endif
+};
+
+// Encodes the `n` characters at `text` to the lane's row, and of more codes than it has room for the first parts to `before`; returns the bytes
+// of codes, or n if the tile is to be stored raw. `parted`: words in `before`. `inner`: all that it reads is the segment's. (What chooses
+// between two ways of loading has to wait for what is loaded.)
 template <bool inner>
 __device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, const LookupParts& in, u32* row, u32* before,
-                                           bool& divided, u64 text, u32 n, const WaveView* wave) {
+                                           u32& parted, u64 text, u32 n, const WaveView* wave) {
   auto load_chunk = [&](u64 address) { return inner ? load<uint4>(address) : load_edge(wave, address); };
   const u32 bits = lookup->bits;
   u64 chunk = text & ~15ull;
   uint4 a = load_chunk(chunk), b = load_chunk(chunk + 16), c = load_chunk(chunk + 32);
   chunk += 48;
-  u32 at = u32(text & 15), left = n, pending = 0, fill = 0, words = 0;
+  u32 at = u32(text & 15), left = n, pending = 0, fill = 0;
+  WordPlace to(row);
   while (left > 0) {
     Window w;
     {
@@ -235,31 +265,34 @@ __device__ __forceinline__ u32 encode_tile(const OnpairLookup* lookup, const Loo
     pending |= code << fill;
     const u32 filled = fill + bits;
     if (filled >= 32) {
-      row[words++] = pending;
+      to.put(pending);
+      to.step();
       pending = code >> (32 - fill);
     }
     fill = filled & 31;
-    if (words == HALF / 4) {
-      // The codes fill half of the tile, or all that it has.
-      if (divided || n <= HALF) return n;
-#pragma unroll 1
-      for (u32 i = 0; i < HALF / 4; ++i) before[i] = row[i];
-      divided = true;
-      words = 0;
+    if (to.behind(row) == PART_WORDS) {
+      if (4 * (parted + PART_WORDS) >= n) return n;  // codes are no fewer than characters
+#pragma unroll
+      for (u32 i = 0; i < PART_WORDS; i += 4) {
+        const uint4 four = make_uint4(row[i], row[i + 1], row[i + 2], row[i + 3]);
+        *reinterpret_cast<uint4*>(before + parted + i) = four;
+      }
+      parted += PART_WORDS;
+      to = WordPlace(row);
     }
   }
-  if (fill > 0) row[words] = pending;  // a row has a word more than half a tile
-  return min(4 * words + (divided ? HALF : 0) + (fill + 7) / 8, n);
+  const u32 words = to.behind(row);
+  if (fill > 0) row[words] = pending;  // a row has a word more than a part
+  return min(4 * (parted + words) + (fill + 7) / 8, n);
 }
 
-// A word of a lane's codes: `before` has the first half of a tile's size, if it is `divided`.
-__device__ __forceinline__ u32 word_of(const u32* row, const u32* before, bool divided, u32 i) {
-  if (!divided) return row[i];
-  return i < HALF / 4 ? before[i] : row[i - HALF / 4];
+// A word of a lane's codes, of which the first `parted` are in `before`.
+__device__ __forceinline__ u32 word_of(const u32* row, const u32* before, u32 parted, u32 i) {
+  return i < parted ? before[i] : row[i - parted];
 }
 
 // The 4 bytes of a lane's codes from byte `at` on (it may be up to 3 bytes before the first), of which there are `length`.
-__device__ __forceinline__ u32 row_word(const u32* row, const u32* before, bool divided, u64 text, bool raw, int at,
+__device__ __forceinline__ u32 row_word(const u32* row, const u32* before, u32 parted, u64 text, bool raw, int at,
                                         u32 length) {
   u32 word = 0;
   if (raw) {
@@ -269,33 +302,48 @@ __device__ __forceinline__ u32 row_word(const u32* row, const u32* before, bool 
   }
   const u32 shift = 8 * u32(at & 3);
   const u32 first = at >= 0 ? u32(at) / 4 : 0;
-  const u32 low = at >= 0 ? word_of(row, before, divided, first) : 0;
+  const u32 low = at >= 0 ? word_of(row, before, parted, first) : 0;
   // Behind the last byte there may be no word.
   const u32 second = at < 0 ? 0 : first + (shift != 0);
-  const u32 high = at < 0 || u32(at) < length ? word_of(row, before, divided, min(second, (length - 1) / 4)) : 0;
+  const u32 high = at < 0 || u32(at) < length ? word_of(row, before, parted, min(second, (length - 1) / 4)) : 0;
   word = __funnelshift_r(low, high, shift);
   const int behind = int(length) - at;
   return behind < 4 ? word & ((1u << (8 * max(behind, 0))) - 1) : word;
 }
 
-// Writes the codes of a piece's tiles back to back: so many lanes a tile, 16 where all lie in rows. A tile but the segment's last has at
-// least 10 bytes of codes, so a word has bytes of two tiles at most. The first of them writes it.
-template <u32 lanes>
-__device__ __forceinline__ void write_codes(const u32* rows, u32* slot, u32 in_halves, u32 start, u32 length) {
+// Writes the codes of a piece's tiles, which all lie in rows, back to back: each lane its own. A tile but the segment's last has at least 10
+// bytes of codes, so a word has bytes of two tiles at most. The first of them writes it.
+__device__ __forceinline__ void write_tiles(const u32* row, u32* slot, u32 start, u32 length) {
+  const u32 skip = start & 3, end = skip + length, words = end / 4, rest = 8 * (end & 3);
+  const u32 below = __shfl_down_sync(ALL_LANES, length > 0 ? row[0] : 0, 1), next = lane_id() < 31 ? below : 0;
+  u32* const to = slot + start / 4;
+  u32 low = 0;
+#pragma unroll 4
+  for (u32 i = 0; i < words; ++i) {
+    const u32 high = row[i];
+    if (i > 0 || skip == 0) to[i] = __funnelshift_l(low, high, 8 * skip);
+    low = high;
+  }
+  if (rest == 0 || (words == 0 && skip > 0)) return;
+  const u32 last = __funnelshift_l(low, 4 * words < length ? row[words] : 0, 8 * skip);
+  to[words] = (last & ((1u << rest) - 1)) | next << rest;
+}
+
+// The same by all lanes, tile by tile: where some have parts in front of their rows.
+__device__ __forceinline__ void write_parts(const u32* rows, u32* slot, u32 parted, u32 start, u32 length) {
 #pragma unroll 1
-  for (u32 first = 0; first < 32; first += 32 / lanes) {
-    const u32 t = first + lane_id() / lanes, after = min(t + 1, 31u);
+  for (u32 t = 0; t < 32; ++t) {
+    const u32 after = min(t + 1, 31u);
     const u32 start_t = __shfl_sync(ALL_LANES, start, t), of_t = __shfl_sync(ALL_LANES, length, t);
     const u32 of_next = __shfl_sync(ALL_LANES, length, after);
+    const u32 parted_t = __shfl_sync(ALL_LANES, parted, t), parted_next = __shfl_sync(ALL_LANES, parted, after);
     const u32 skip = start_t & 3, bytes = skip + of_t, words = of_t == 0 ? 0 : (bytes + 3) / 4;
-    const u32 most = lanes == 32 ? words : max(words, __shfl_xor_sync(ALL_LANES, words, 16));
     auto word = [&](u32 of, u32 i) {
-      const u32* const row = rows + of * ROW_WORDS;
-      return lanes == 32 ? word_of(row, slot + TILE / 4 * of, (in_halves >> of & 1) != 0, i) : row[i];
+      return word_of(rows + of * ROW_WORDS, slot + TILE / 4 * of, of == t ? parted_t : parted_next, i);
     };
 #pragma unroll 1
-    for (u32 base = 0; base < most; base += lanes) {
-      const u32 i = base + lane_id() % lanes;
+    for (u32 base = 0; base < words; base += 32) {
+      const u32 i = base + lane_id();
       u32 value = 0;
       if (i < words) {
         value = __funnelshift_l(i == 0 ? 0 : word(t, i - 1), word(t, i), 8 * skip);
@@ -312,7 +360,7 @@ __device__ __forceinline__ void write_codes(const u32* rows, u32* slot, u32 in_h
 }
 
 // The same where some tiles are stored raw: a word of the piece a lane.
-__device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 in_halves, u64 text, u32 start, u32 length,
+__device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 parted, u64 text, u32 start, u32 length,
                                             u32 n) {
   const u32 total = __shfl_sync(ALL_LANES, start + length, 31);
   for (u32 base = 0; 4 * base < total; base += 32) {
@@ -326,14 +374,15 @@ __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 in_h
     const u32 start_t = __shfl_sync(ALL_LANES, start, t);
     const u32 after = min(t + 1, 31u);
     const u32 of_next = __shfl_sync(ALL_LANES, length, after), n_next = __shfl_sync(ALL_LANES, n, after);
+    const u32 parted_t = __shfl_sync(ALL_LANES, parted, t), parted_next = __shfl_sync(ALL_LANES, parted, after);
     u32 value = 0;
     if (4 * word < total) {
       const u64 text_t = text + t * TILE;
-      value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, (in_halves >> t & 1) != 0, text_t, of_t == n_t,
+      value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, parted_t, text_t, of_t == n_t,
                        int(4 * word - start_t), of_t);
       const u32 behind = start_t + of_t;  // where the next tile begins
       if (behind < 4 * word + 4 && behind < total)
-        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), (in_halves >> (t + 1) & 1) != 0,
+        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), parted_next,
                           text_t + TILE, of_next == n_next, int(4 * word) - int(behind), of_next);
     }
     __syncwarp();  // what lanes read may lie where others write
@@ -378,22 +427,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
     }
     u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * u64(32 * TILE));
     u32* const before = slot + TILE / 4 * lane;
-    bool divided = false;
+    u32 parted = 0;
     u32 length = 0;
     if (__all_sync(ALL_LANES, inner))
-      length = encode_tile<true>(lookup, in, row, before, divided, text, n, &wave);
+      length = encode_tile<true>(lookup, in, row, before, parted, text, n, &wave);
     else if (n > 0)
-      length = encode_tile<false>(lookup, in, row, before, divided, text, n, &wave);
-    const u32 in_halves = __ballot_sync(ALL_LANES, divided);
+      length = encode_tile<false>(lookup, in, row, before, parted, text, n, &wave);
     const u32 inclusive = warp_inclusive_sum(length);
     const u32 start = inclusive - length;
     __syncwarp();
     if (__any_sync(ALL_LANES, n > 0 && length == n))
-      write_mixed(rows, slot, in_halves, text - lane * TILE, start, length, n);
-    else if (in_halves == 0)
-      write_codes<16>(rows, slot, in_halves, start, length);
+      write_mixed(rows, slot, parted, text - lane * TILE, start, length, n);
+    else if (!__any_sync(ALL_LANES, parted != 0))
+      write_tiles(row, slot, start, length);
     else
-      write_codes<32>(rows, slot, in_halves, start, length);
+      write_parts(rows, slot, parted, start, length);
     if (lane == 31) {
       reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
       atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));

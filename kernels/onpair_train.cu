@@ -51,7 +51,7 @@ __device__ __forceinline__ void draw_sample(const TrainView& view, TrainState& s
     const u32 bits = u32(view.bits);
     OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
     lookup.bits = bits, lookup.count = u32(view.buckets), lookup.unused = 0;
-    lookup.nbytes = u32(sizeof(OnpairLookup)) + 12 * lookup.count + (16u << bits);
+    lookup.nbytes = u32(sizeof(OnpairLookup)) + 8 * lookup.count + (8u << bits) + (16u << bits);
   }
   const u32 thread = blockIdx.x * TRAIN_THREADS + threadIdx.x, threads = gridDim.x * TRAIN_THREADS;
   const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);

@@ -16,23 +16,25 @@ __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u
   }
 }
 
-// Calls `use(holds, i)` by whole warps, which holds for all places i of a hash table that have something. Few do. So a warp looks at AHEAD places a
-// lane at once, whose loads are on their way together, and its lanes share what is found. `found`: room for numbers of these in shared memory.
+// Calls `use(holds, i)` by whole warps, which holds for all places i of a table for which `full(places[i], i)` does. Few do. So a warp looks at
+// AHEAD places a lane at once, whose loads are on their way together, and its lanes share what is found. `found`: room for numbers of these in
+// shared memory.
 #define AHEAD 8
-template <typename Use>
-__device__ __forceinline__ void for_full_places(const uint2* places, u32 count, u8 (*found)[32 * AHEAD],
-                                                const Use& use) {
+template <typename Place, typename Full, typename Use>
+__device__ __forceinline__ void for_full_places(const Place* places, u32 count, u8 (*found)[32 * AHEAD],
+                                                const Full& full, const Use& use) {
   const u32 thread = blockIdx.x * TRAIN_THREADS + threadIdx.x, threads = gridDim.x * TRAIN_THREADS, lane = lane_id();
   u8* const of_warp = found[threadIdx.x / 32];
   // Places are a multiple of 32, so a warp stays together.
   for (u32 base = thread - lane; base < count; base += AHEAD * threads) {
-    u32 full = 0, total = 0;
+    Place some[AHEAD];
+    u32 total = 0;
 #pragma unroll
     for (u32 k = 0; k < AHEAD; ++k)
-      if (base + k * threads < count) full |= u32(places[base + lane + k * threads].x != 0) << k;
+      some[k] = base + k * threads < count ? places[base + lane + k * threads] : Place();
 #pragma unroll
     for (u32 k = 0; k < AHEAD; ++k) {
-      const bool own = (full >> k & 1) != 0;
+      const bool own = full(some[k], base + lane + k * threads);
       const u32 all = __ballot_sync(ALL_LANES, own);
       if (own) of_warp[total + __popc(all & ((1u << lane) - 1))] = u8(k << 5 | lane);
       total += __popc(all);
@@ -72,33 +74,28 @@ __device__ __forceinline__ void collect_strings(const TrainView& view, TrainStat
     state.gains[code] = 0;
   }
   if (!round.grows) return;
-  int* const extended = reinterpret_cast<int*>(view.extended);
-  // A warp has 128 neighbours, of which each lane has every 32nd: bytes that follow a symbol are neighbours, letters say.
-  u32 begin = 4 * (thread - lane_id()) + lane_id();
-  int some[4];
-#pragma unroll
-  for (u32 k = 0; k < 4; ++k) some[k] = begin < count << 8 ? extended[begin + 32 * k] : 0;
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
-  const u32 of_pairs = pair_places(state, round);
-  for_full_places(pairs, of_pairs, shared.found, [&](bool holds, u32 i) {
+  auto twice = [&](const uint2& pair, u32 i) {
+    if (pair.y == 1) pairs[i] = make_uint2(0, 0);
+    return pair.y >= 2;
+  };
+  for_full_places(pairs, pair_places(state, round), shared.found, twice, [&](bool holds, u32 i) {
     if (!holds) return;
     const uint2 pair = pairs[i];
     pairs[i] = make_uint2(0, 0);
-    if (pair.y >= 2) add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
+    add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
   });
-  for (; begin < count << 8; begin += 4 * threads) {
-    if (begin >= 4 * threads) {
-#pragma unroll
-      for (u32 k = 0; k < 4; ++k) some[k] = extended[begin + 32 * k];
-    }
-#pragma unroll 1
-    for (u32 k = 0; k < 4; ++k) {
-      const int one = k == 0 ? some[0] : k == 1 ? some[1] : k == 2 ? some[2] : some[3], gain = one * 12 >> 4;
-      const u32 i = begin + 32 * k;
-      if (one != 0) extended[i] = 0;
-      if (gain > 0) add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
-    }
-  }
+  int* const extended = reinterpret_cast<int*>(view.extended);
+  auto gains = [&](int one, u32 i) {
+    if (one != 0 && one * 12 >> 4 <= 0) extended[i] = 0;
+    return one * 12 >> 4 > 0;
+  };
+  for_full_places(extended, count << 8, shared.found, gains, [&](bool holds, u32 i) {
+    if (!holds) return;
+    const int gain = extended[i] * 12 >> 4;
+    extended[i] = 0;
+    add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
+  });
 }
 
 // By what strings are kept: gain, length, and 8 bits of a hash; 12 to 44 bits, the lower 12 of them beside the gain.
@@ -131,7 +128,8 @@ __device__ __forceinline__ void filter_strings(const TrainView& view, TrainState
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS) histogram[i] = 0;
   if (threadIdx.x < 17) costs[threadIdx.x] = (threadIdx.x + 1) * 128 * part / column;
   __syncthreads();
-  for_full_places(strings, places, shared.found, [&](bool holds, u32 i) {
+  auto any = [](const uint2& string, u32) { return string.x != 0; };
+  for_full_places(strings, places, shared.found, any, [&](bool holds, u32 i) {
     u64 key = 0;
     u32 source = 0;
     if (holds) {

@@ -46,6 +46,15 @@ __device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32
   return more + (int(ahead) - int(behind)) * inverse;
 }
 
+// Waits for the threads that have a chunk.
+__device__ __forceinline__ void wait_for_group(u32 group, u32 threads) {
+#ifdef __CUDA_ARCH__
+  asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
+#else
+  __syncthreads();
+#endif
+}
+
 // count: so many threads a chunk that all blocks together have most of a round's chunks at once; each block has one before any has two.
 __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& state, const Growing& table,
                                              const TrainRound& round, void* shared) {
@@ -62,7 +71,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     const u32 size = chunk >= all ? 0 : chunk + 1 == all ? state.last : CHUNK;
     const u32* const from = reinterpret_cast<const u32*>(view.sample) + CHUNK / 4 * chunk;
     for (u32 i = own; i < CHUNK / 4 + 5; i += each) parsed.words[i] = i < CHUNK / 4 && size != 0 ? from[i] : 0;
-    __syncthreads();
+    wait_for_group(group, each);
 #pragma unroll 1
     for (u32 at = own; at < size; at += each) {
       const u32* const word = parsed.words + at / 4;
@@ -72,7 +81,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
       parsed.found[at] = table.found[longest_symbol(table, text, min(size - at, 16u))];
     }
-    __syncthreads();
+    wait_for_group(group, each);
 #pragma unroll 1
     for (u32 begin = own; begin < size; begin += each) {
       const u32 end = min((begin / PIECE + 1) * PIECE, size);
@@ -80,13 +89,13 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       for (; at < end; ++tokens) at += found_length(parsed.found[at]);
       parsed.walks[begin] = u16((at - end) | tokens << 4);
     }
-    __syncthreads();
+    wait_for_group(group, each);
     // Two pieces at a time.
     for (u32 i = own; i < CHUNK / 2; i += each) {
       const u32 begin = i / PIECE * 2 * PIECE + i % PIECE;
       if (begin < size) parsed.tokens[begin] = walk_on(parsed, begin / PIECE, parsed.walks[begin], size);
     }
-    __syncthreads();
+    wait_for_group(group, each);
     if (own == 0) {
       u32 first = 0, count = 0;
       for (u32 piece = 0; piece < size; piece += 2 * PIECE) {
@@ -97,7 +106,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       }
       parsed.count = count;
     }
-    __syncthreads();
+    wait_for_group(group, each);
     if (own < PIECES && own * PIECE < size) {
       u32 begun = parsed.begun[own / 2];
       if (own % 2 != 0) {
@@ -109,7 +118,7 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
       for (u32 at = own * PIECE + (begun & 15); at < end; at += found_length(parsed.found[at]))
         parsed.tokens[number++] = u16(at);
     }
-    __syncthreads();
+    wait_for_group(group, each);
     const u32 count = parsed.count;
     const int inverse = size == 0 ? 0 : int(16 * count / size);
 #pragma unroll 1
@@ -137,6 +146,6 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
         atomicAdd(&extended[code << 8 | byte], saved);
       }
     }
-    __syncthreads();
+    wait_for_group(group, each);
   }
 }

@@ -59,19 +59,18 @@ __device__ __forceinline__ void index_prefixes(const TrainView& view, const Trai
     // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.
     if (((text.length - 1) & step) == 0) continue;
     const Spelled begin = begin_of(text, 1 + ((text.length - 1) & ~(step - 1)));
-    const u32 mixed = prefix_hash(begin), made = mixed << ENTRY_HASH | state.ranks[code];
-    const u32 own = longest_symbol(table, begin, begin.length);
-    const u16 best = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+    const u32 rank = state.ranks[code], own = longest_symbol(table, begin, begin.length);
+    longest[4 * rank + (i & 3)] = u16(state.ranks[own] | (table.lengths[own] - 1) << 12);
+    const u32 mixed = prefix_hash(begin), made = mixed << ENTRY_HASH | (i & 3) << ENTRY_LEVEL | rank;
     const Spelled ones = begin_of({~0ull, ~0ull, 16}, begin.length);
     u32 at = 2 * __umulhi(mixed, buckets), found;
-    while ((found = atomicCAS(&entries[at], 0u, made | ((at & 1) != 0 ? ENTRY_SECOND : 0))) != 0) {
+    while ((found = atomicCAS(&entries[at], 0u, made)) != 0) {
       const u64* const there = trained.words + 2 * (found & 4095);
       const u64 differ =
-          ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> ENTRY_HASH;
-      if (differ == 0 && trained.lengths[found & 4095] >= begin.length) break;
+          ((there[0] ^ begin.low) & ones.low) | ((there[1] ^ begin.high) & ones.high) | (found ^ made) >> ENTRY_LEVEL;
+      if (differ == 0 && 1 + ((trained.lengths[found & 4095] - 1) & ~(step - 1)) == begin.length) break;
       if ((at & 1) != 0) atomicOr(&entries[at - 1], ENTRY_MORE);
       at = at + 1 == 2 * buckets ? 0 : at + 1;
     }
-    if (found == 0) longest[at] = best;
   }
 }

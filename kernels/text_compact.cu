@@ -8,7 +8,7 @@
 // Copies `chunks` times 16 bytes by all lanes. What belongs to `to` begins `skip` words and `shift` bits behind `from`.
 template <u32 skip>
 __device__ __forceinline__ void copy_chunks(const uint4* from, uint4* to, u32 chunks, u32 shift) {
-#pragma unroll 2
+#pragma unroll 4
   for (u32 c = lane_id(); c < chunks; c += 32) {
     const uint4 a = __ldg(from + c), b = skip + shift > 0 ? __ldg(from + c + 1) : a;
     const u32 words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
@@ -36,8 +36,13 @@ extern "C" __global__ void __launch_bounds__(256, 4) text_compact(const WaveView
   u64* const block_starts = reinterpret_cast<u64*>(wave.block_starts);
   u8* const codes = reinterpret_cast<u8*>(codes_at != 0 ? codes_at : wave.codes);
   u64 sum = 0;
+  static_assert(COMPACT_PIECES % 4 == 0, "pieces are summed by fours");
+  const uint4* const fours = reinterpret_cast<const uint4*>(piece_lengths);
 #pragma unroll 4
-  for (u64 i = threadIdx.x; i < first; i += 256) sum += __ldg(piece_lengths + i);
+  for (u64 i = threadIdx.x; i < first / 4; i += 256) {
+    const uint4 four = __ldg(fours + i);
+    sum += u64(four.x) + four.y + four.z + four.w;
+  }
   sum = warp_inclusive_sum(sum);
   if (lane == 31) warp_sums[warp] = sum;
   const u32 of_lane = lane < COMPACT_PIECES && first + lane < pieces ? __ldg(piece_lengths + first + lane) : 0;

@@ -139,6 +139,21 @@ def test_tables_are_compared_there(
     assert gpu.device.launches.count("text_sample") == 1
 
 
+@pytest.mark.parametrize("rows", ["few", "many"])
+def test_many_segments(rows: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some are described while others are encoded; many rows are measured before training takes all the GPU."""
+    if rows == "many":
+        monkeypatch.setattr("cudf_fsst.codecs.text.cuda_tables._MANY_ROW_BLOCKS", 0)
+    strings = column([*text(rng, 9 * SEGMENT)])
+    [found] = compressed(gpu, [(strings, {})], ONPAIR)
+    same_segments(found, cpu.compress(strings, ONPAIR))
+    launches = gpu.device.launches
+    assert (launches.index("row_lengths_measure") < launches.index("onpair_train")) == (rows == "many")
+    assert launches.count("onpair_encode") == len(found) > 8
+    begun = launches.index("row_lengths_pack")
+    assert launches[:begun].count("onpair_encode") > 4  # there is memory for all rows by then
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_order_of_streams(order: str, gpu: Gpu, rng: np.random.Generator) -> None:
     gpu.device.order = order

@@ -60,22 +60,26 @@ def _train(
         data = np.frombuffer(emulator.read(at, launch.ONPAIR_TRAINED.itemsize), launch.ONPAIR_TRAINED)[0]
         tables.append(launch.trained_table(data, of_scope))
         made = np.frombuffer(emulator.read(lookup, launch.lookup_nbytes(of_scope)), np.uint8)
-        _same_lookup(made, launch.lookup(tables[-1]), of_scope, len(tables[-1]))
+        _same_lookup(made, tables[-1])
     return tables
 
 
-def _same_lookup(made: npt.NDArray[np.uint8], expected: npt.NDArray[np.uint8], bits: int, codes: int) -> None:
+def _same_lookup(made: npt.NDArray[np.uint8], table: OnPairTable) -> None:
     """Where entries lie depends on the order of threads; so do codes, of those whose symbols begin with a prefix."""
-    count = prefixes.bucket_count(bits)
-    buckets, longest = 16 + 8 * count, 16 + 12 * count
+    expected, codes = launch.lookup(table), 1 << table.bits
+    buckets = 16 + 8 * prefixes.BUCKETS[table.bits]
+    longest = buckets + 8 * codes
+    # Of each code's symbol, whether it has a prefix of a level.
+    has = (np.maximum(table.lengths, 1)[:, None].astype(int) - 1 & np.array(prefixes.STEPS)) != 0
     found = []
     for one in made, expected:
         assert (one[:16] == expected[:16]).all()
-        entries, symbols = one[16:buckets].view(np.uint32), one[buckets:longest].view(np.uint16)
-        used = np.flatnonzero(entries & 4095)
-        found.append(sorted(zip((entries[used] >> 14).tolist(), symbols[used].tolist(), strict=True)))
+        entries, symbols = one[16:buckets].view(np.uint32), one[buckets:longest].view(np.uint16).reshape(codes, 4)
+        used = entries[(entries & 4095) != 0]
+        of_entries = symbols[used & 4095, used >> 13 & 3]
+        found.append((sorted(zip((used >> 13).tolist(), of_entries.tolist(), strict=True)), symbols[has].tolist()))
     assert found[0] == found[1]
-    end = longest + 16 * codes
+    end = longest + 16 * len(table)
     assert (made[longest:end] == expected[longest:end]).all()
 
 

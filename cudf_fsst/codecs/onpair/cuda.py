@@ -54,6 +54,7 @@ class OnPairEncoder(TileEncoder):
     """What trains tables and encodes tiles (`text.cuda_task.TileEncoder`)."""
 
     tile_size = TILE_SIZE
+    trains_everywhere = True
 
     def __init__(self, bits: int, level: str) -> None:
         self._bits, self._level = bits, level

@@ -20,7 +20,7 @@ from .symbols import BITS, BYTES, OnPairTable
 #: Threads of a block of onpair_encode at most, and where a block has less than so many bytes of shared memory.
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 896, 512, 160 << 10
 #: Of a GPU's multiprocessors so many 128ths have no block of onpair_encode, but text_compact of the segment before.
-COMPACT_SHARE = 4
+COMPACT_SHARE = 2
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
@@ -139,7 +139,7 @@ def table_nbytes(bits: int = max(BITS)) -> int:
 
 def lookup_nbytes(bits: int = max(BITS)) -> int:
     """Bytes of `lookup` for codes of so many bits."""
-    return ONPAIR_LOOKUP.itemsize + 12 * prefixes.bucket_count(bits) + (16 << bits)
+    return ONPAIR_LOOKUP.itemsize + 8 * prefixes.BUCKETS[bits] + (8 << bits) + (16 << bits)
 
 
 @weakly_cached()
@@ -166,7 +166,7 @@ def lookup(table: OnPairTable) -> npt.NDArray[np.uint8]:
     # Bytes 1 to 15, then byte 0.
     turned = np.roll(rows, -1, axis=1)
     bits = table.bits
-    header = np.array([bits, prefixes.bucket_count(bits), 0, lookup_nbytes(bits)], np.uint32)
+    header = np.array([bits, prefixes.BUCKETS[bits], 0, lookup_nbytes(bits)], np.uint32)
     parts = header, *table.prefixes, np.ascontiguousarray(turned)
     return np.concatenate([part.view(np.uint8).ravel() for part in parts])
 
@@ -247,7 +247,7 @@ def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, expo
     """The view of a scope whose room begins at an address; where its table goes, and the encoder's."""
     most = plan.SAMPLE_MAX // SAMPLE_CHUNK if level == "max" else 0
     places = [at + place for place in room[:7]]
-    buckets = prefixes.bucket_count(bits)
+    buckets = prefixes.BUCKETS[bits]
     return TrainView._make((scope, *places, bits, buckets, most, room.most_chunks, exported, lookup, 0))
 
 
@@ -291,7 +291,7 @@ def _shape(most_threads: int, shared_per_block: int, table: int, warp: int, name
 def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape:
     """OnPairShape of onpair_encode."""
     threads = ENCODE_THREADS if shared_per_block >= _ENCODE_SHARED else FEW_ENCODE_THREADS
-    warp = 32 * 4 * (tile_size // 8 + 1)
+    warp = 32 * 4 * (tile_size // 8 - 3)
     shape = _shape(threads, shared_per_block, lookup_nbytes(bits), warp, "encoding")
     if shape.table:
         return shape

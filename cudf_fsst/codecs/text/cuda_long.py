@@ -19,6 +19,9 @@ from .cuda_tables import Exported, host_tables, pack_rows, packs
 from .layout import TILE_BLOCK
 from .views import WORD, WaveView, words
 
+#: Segments that are described in a turn, beside the first ones: more than a turn begins to encode.
+_PREPARED = 2
+
 
 class _Encoding(NamedTuple):
     """What it takes to encode a segment of a long column, and where the size of its codes arrives.
@@ -244,8 +247,8 @@ def compress_long(
 
     Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
     beside the encoding of the next. The first are under way before the host knows the rows. So what the host does
-    beside that, it does while the GPU encodes: it takes memory for a few segments first, and for the others, and has
-    rows packed, when the next are under way.
+    beside that, it does while the GPU encodes: it takes memory for a few segments first, and for some of the others
+    whenever the next are under way, and has rows packed when there is memory for all.
     """
     lane, every = room.lane, ((i, cut) for i, of_column in enumerate(cuts) for cut in of_column)
     segments = sum(column.segments for column in room.columns)
@@ -254,7 +257,8 @@ def compress_long(
     encodings: list[_Encoding] = []
     metas: list[int] = []
 
-    def prepare(some: Iterable[tuple[int, Cut]]) -> None:
+    def prepare(some: Iterable[tuple[int, Cut]]) -> int:
+        """Describe segments and take memory for them; how many."""
         start = len(flat)
         flat.extend(some)
         for number, (i, cut) in enumerate(flat[start:], start):
@@ -263,6 +267,7 @@ def compress_long(
             encodings.append(_Encoding(cut, kind, waves, size))
         if len(flat) > start:
             metas.extend(_complete(slots, encodings[start:], start, results))
+        return len(flat) - start
 
     early = slots.count * (1 + slots.parts)  # what is encoded before the first is done with, and after
     ahead = list(islice(every, early))
@@ -282,8 +287,10 @@ def compress_long(
             slots.lane(number).follow(room.side[0])  # where tables are trained
             under_way.append(_start(slots, number, encodings[number]))
     started = count
-    # When as many segments are under way as can be; where things are sent, a segment's rows are needed with its codes.
-    rest_after = count - 1 if outbox is None else 0
+    # When as many segments are under way as can be, a few of the others are prepared a turn: for all of them the GPU
+    # would have to wait. Where things are sent, a segment's rows are needed with its codes.
+    rest_after, at_a_time = (count - 1, _PREPARED) if outbox is None else (0, segments)
+    packed = False
     for number, (i, cut) in enumerate(flat):  # which that turn completes
         under_way.popleft().synchronize()
         meta = results.buffers[metas[number]].ptr
@@ -297,9 +304,9 @@ def compress_long(
         started += len(now)
         if number == 0:
             of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
-        if number == rest_after:
-            prepare(every)
+        if number >= rest_after and not packed and prepare(islice(every, at_a_time)) < at_a_time:
             _pack(room, flat, [results.buffers[one].ptr for one in metas])
+            packed = True
         if outbox is not None:
             lane.follow(room.side[-1])
             lane.follow(slots.lane(number))

@@ -25,6 +25,7 @@ from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, WaveView,
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
 _CLEARED = 16 << 10  # bytes that a block clears
+_MANY_ROW_BLOCKS = 1 << 15
 
 #: What training exports of tables, on its way to the host; None without any.
 Exported = npt.NDArray[np.uint8] | None
@@ -88,16 +89,23 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool
         (views, _u64(room.training.cleared), _u64(cleared_nbytes)),
     )
     _let_go(room)
+
+    def measure() -> None:
+        lane.launch(
+            get_kernel("row_lengths", "row_lengths_measure"),
+            launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
+            launch.ROW_THREADS,
+            (views, _u32(columns), _u64(row_blocks)),
+        )
+        lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
+
+    # Many rows are measured while the host prepares training that takes the whole GPU, or they would wait for it.
+    first = rows and room.encoder.trains_everywhere and row_blocks > _MANY_ROW_BLOCKS
+    if first:
+        measure()
     exported = _train(room) if room.scopes else None
-    if not rows:
-        return exported
-    lane.launch(
-        get_kernel("row_lengths", "row_lengths_measure"),
-        launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
-        launch.ROW_THREADS,
-        (views, _u32(columns), _u64(row_blocks)),
-    )
-    lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
+    if rows and not first:
+        measure()
     return exported
 
 

@@ -87,12 +87,15 @@ class TileEncoder(ABC):
         Segments that a launch encodes at most as if they were one.
     host_lookup : bool
         Whether the host makes what is read of trained tables (`lookup`); else training does.
+    trains_everywhere : bool
+        Whether training takes all multiprocessors, so that whatever comes later waits for it.
     """
 
     tile_size: int
     whole_slots = True
     group = 1
     host_lookup = False
+    trains_everywhere = False
 
     def trains_long(self, scopes: int) -> bool:
         """Whether it takes as long to train so many tables as the host takes for a column's rows."""
