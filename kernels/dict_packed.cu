@@ -4,10 +4,16 @@
 //   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, and one of zeros
 //                 alone for rows without a value; then the lengths of all these
 //   dict_spell    offsets and characters
+//   dict_spell_tiles  the same of columns whose characters and image are known, without dict_lengths
 //   dict_answer   of every row the entry of a table
 //
+// Where a warp's codes have one byte, no nulls, and are packed as they are, dict_lengths and dict_spell look up several
+// neighbouring codes at once: how long their values are together, where each ends, and their characters one after another.
+//
 // Work unit: a warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows
-// are the sums of the warps before, which every thread block adds up by itself. A lane has VECTOR consecutive rows at a time (bitpack.cuh),
+// are the sums of the warps before, which every thread block adds up by itself. A thread block of dict_spell_tiles has fewer blocks of codes,
+// which its warps read twice: first for their lengths. Then it asks the thread blocks before it for theirs, back to one that knows what
+// all before have. A lane has VECTOR consecutive rows at a time (bitpack.cuh),
 // and so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
 // global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
 // that two lanes share the second gets the first one's part by a shuffle.
@@ -28,6 +34,8 @@
 #define RESIDENT 5
 #define LIGHT_RESIDENT 6
 #endif
+// Whether neighbouring codes are looked up together.
+#define GROUPS (ITEM_NBYTES == 1 && !PLAIN_CODES)
 #define QUADS (VECTOR / 4)  // vectors of 4 offsets that a lane has
 
 struct SpellJob : CodesJob {
@@ -44,6 +52,61 @@ struct AnswerJob : CodesJob {
   u64 map;               // address of a table's entries, one for each value: codes that are not below get the first one
   u64 out, item_nbytes;  // address; of an entry: 1, 2, 4 or 8
 };
+
+#if GROUPS
+// Bits that codes have, but for those of a few blocks.
+__device__ __forceinline__ u32 codes_width(const CodesJob& job) { return 32 - __clz(u32(job.values) - 1); }
+
+// Whether those of a job may be looked up together.
+__device__ __forceinline__ bool may_be_grouped(const CodesJob& job) {
+  return job.validity == 0 && job.values > 1 && job.values <= 256;
+}
+
+// Whether a warp's codes can be looked up together: all rows of its blocks are wanted, and no codes have more bits, or a base.
+__device__ __forceinline__ bool are_grouped(const CodesJob& job, const Turn& turn) {
+  const u32 width = codes_width(job);
+  bool all = turn.first * BITPACK_BLOCK >= u32(job.begin) && turn.last <= u32(job.end) / BITPACK_BLOCK;
+  for (u32 from = turn.first; all && from < turn.last; from += 31) {
+    const WarpBlocks share(job.segment, from, 31, turn.last);
+    const u32 next = __shfl_down_sync(ALL_LANES, share.entry, 1);
+    const u32 begin = share.entry & BITPACK_PLACE, end = next & BITPACK_PLACE;
+    const bool plain = share.entry == begin && share.base == 0;  // neither differences nor divided
+    const bool fits = begin <= end && end <= u32(job.segment.units) && end - begin <= width;
+    all = __all_sync(ALL_LANES, (plain && fits) || lane_id() >= share.count);
+  }
+  return all;
+}
+
+// The codes of blocks that are grouped, one block after another: a lane's words of one, and how many there are.
+struct GroupedBlocks {
+  u64 starts;
+  const u32* words;
+  u32 width;
+
+  __device__ __forceinline__ GroupedBlocks(const CodesJob& job, u32 block)
+      : starts(job.segment.starts + 4 * u64(block)),
+        words(reinterpret_cast<const u32*>(job.segment.codes) + u64(load<u32>(starts) & BITPACK_PLACE) * 32 +
+              lane_id()) {
+    set_width();
+  }
+  __device__ __forceinline__ void set_width() {
+    width = (load<u32>(starts + 4) & BITPACK_PLACE) - (load<u32>(starts) & BITPACK_PLACE);
+  }
+  __device__ __forceinline__ void go_on() {
+    words += 32 * width;
+    starts += 4;
+  }
+  // Neighbouring codes as if they had `wanted` bits each.
+  __device__ __forceinline__ u32 widened(u32 codes, u32 wanted) const {
+    if (width == wanted) return codes;
+    const u32 mask = (1u << width) - 1;
+    u32 made = 0;
+#pragma unroll
+    for (u32 i = 0; i < MERGED; ++i) made |= (codes >> i * width & mask) << i * wanted;
+    return made;
+  }
+};
+#endif
 
 // ShortLengths of values; of the first ones, or of all, they are kept in shared memory.
 struct ShortLengths {
@@ -62,6 +125,86 @@ __device__ __forceinline__ u32 length_of(const SpellJob& job, u32 value) {
   const u64 begin = offset_at(job.offsets, job.wide != 0, value);
   return u32(min(offset_at(job.offsets, job.wide != 0, u64(value) + 1) - begin, job.stride));
 }
+
+#if GROUPS
+// Codes of `width` bits that are looked up together, and entries of a table of them.
+__device__ __forceinline__ constexpr u32 grouped(u32 width) { return width <= 2 ? 4 : width <= 5 ? 2 : 1; }
+#define GROUPED_ENTRIES 1024
+
+// The sum of what a table has for the groups of a lane's codes in a block, which have `width` bits.
+template <u32 width>
+__device__ __forceinline__ u32 grouped_sum(const u32* words, const u16* sums) {
+  constexpr u32 bits = grouped(width) * width;
+  u32 own[width + 1], sum = 0;
+#pragma unroll
+  for (u32 k = 0; k < width; ++k) own[k] = words[32 * k];
+  own[width] = 0;
+#pragma unroll
+  for (u32 at = 0; at < 32 * width; at += bits)
+    sum += sums[__funnelshift_r(own[at / 32], own[at / 32 + 1], at % 32) & ((1u << bits) - 1)];
+  return sum;
+}
+
+// The same of blocks of a warp's, of which some have fewer bits.
+template <u32 width>
+__device__ __forceinline__ u64 grouped_sum(const CodesJob& job, const Turn& turn, const u16* sums) {
+  u64 sum = 0;
+  if (turn.first >= turn.last) return sum;
+  GroupedBlocks blocks(job, turn.first);
+#pragma unroll 2
+  for (u32 number = turn.first; number < turn.last; ++number) {
+    if (number > turn.first) blocks.set_width();
+    if (blocks.width == width) {
+      sum += grouped_sum<width>(blocks.words, sums);
+    } else {
+      Number numbers[32 / MERGED];
+      take_numbers<32 / MERGED, false>(blocks.words, blocks.width, 0, numbers);
+#pragma unroll 1
+      for (u32 n = 0; n < 32 / MERGED; ++n) {
+        const u32 codes = blocks.widened(numbers[0], width);
+#pragma unroll
+        for (u32 i = 0; i < MERGED; i += grouped(width))
+          sum += sums[codes >> i * width & ((1u << grouped(width) * width) - 1)];
+#pragma unroll
+        for (u32 k = 0; k + 1 < 32 / MERGED; ++k) numbers[k] = numbers[k + 1];
+      }
+    }
+    blocks.go_on();
+  }
+  return sum;
+}
+
+__device__ __forceinline__ u64 grouped_sum(const CodesJob& job, const Turn& turn, const u16* sums) {
+  switch (codes_width(job)) {
+    case 1:
+      return grouped_sum<1>(job, turn, sums);
+    case 2:
+      return grouped_sum<2>(job, turn, sums);
+    case 3:
+      return grouped_sum<3>(job, turn, sums);
+    case 4:
+      return grouped_sum<4>(job, turn, sums);
+    case 5:
+      return grouped_sum<5>(job, turn, sums);
+    case 6:
+      return grouped_sum<6>(job, turn, sums);
+    case 7:
+      return grouped_sum<7>(job, turn, sums);
+    default:
+      return grouped_sum<8>(job, turn, sums);
+  }
+}
+
+// Fills a table of the lengths of groups of codes, for all threads. `lengths`: of values, and of rows without one.
+__device__ __forceinline__ void add_lengths(const CodesJob& job, const u8* lengths, u16* sums) {
+  const u32 width = codes_width(job), none = none_of(job);
+  for (u32 i = threadIdx.x; i < 1u << grouped(width) * width; i += THREADS) {
+    u32 sum = 0;
+    for (u32 k = 0; k < grouped(width); ++k) sum += lengths[min(i >> k * width & ((1u << width) - 1), none)];
+    sums[i] = u16(sum);
+  }
+}
+#endif
 
 // `kept`: lengths that there is room for in shared memory. grid: LENGTHS_PARTS thread blocks for each one of dict_spell.
 extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
@@ -86,13 +229,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
   for (u32 i = threadIdx.x; i < kept; i += THREADS) near[i] = u8(length_of(job, i));
   __syncthreads();
   u64 sum = 0;
-  read_codes(job, Turn(job, in_job, LENGTHS_PARTS), [&](u32, const Number(&codes)[VECTOR], bool) {
+  const auto add = [&](u32, const Number(&codes)[VECTOR], bool) {
     u32 own = 0;
 #pragma unroll
     for (u32 v = 0; v < VECTOR; ++v)
       own += ITEM_NBYTES == 1 || codes[v] < kept ? near[codes[v]] : length_of(job, codes[v]);
     sum += own;
-  });
+  };
+  const Turn turn(job, in_job, LENGTHS_PARTS);
+#if GROUPS
+  __shared__ u16 grouped_lengths[GROUPED_ENTRIES];
+  const bool groups = may_be_grouped(job);
+  if (groups) add_lengths(job, near, grouped_lengths);
+  __syncthreads();
+  if (groups && are_grouped(job, turn)) {
+    sum = grouped_sum(job, turn, grouped_lengths);
+  } else {
+    read_codes(job, turn, add);
+  }
+#else
+  read_codes(job, turn, add);
+#endif
   for (u32 delta = 16; delta > 0; delta /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, delta);
   if (lane_id() == 0)
     reinterpret_cast<u64*>(
@@ -174,44 +331,54 @@ struct Slots {
   }
 };
 
+// Stores a number of 4 bytes for each row of a warp, one after another at `to`: `number` gives those of a lane, in order. `places`: room for
+// ROW of them in shared memory, so that lanes store what lies together.
+template <typename Next>
+__device__ __forceinline__ void store_numbers(u64 to, uint4* places, const Next& number) {
+  const u32 lane = keep_in_register(lane_id());  // registers are scarce: no addresses are to be kept from call to call
+  // So that lanes that write, or read, at a time do so in different banks.
+  const u32 swap = QUADS == 4 ? lane / 2 % 4 : QUADS == 2 ? lane / 4 % 2 : 0;
+#pragma unroll
+  for (u32 q = 0; q < QUADS; ++q) {
+    u32 four[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) four[i] = number(4 * q + i);
+    places[lane * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
+  }
+  __syncwarp();
+  const auto quad = [](u32 i) {
+    const u32 of = i / QUADS, swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
+    return of * QUADS + (i % QUADS ^ swapped);
+  };
+  if (to % 16 == 0) {
+#pragma unroll
+    for (u32 k = 0; k < QUADS; ++k) {
+      const u32 i = 32 * k + lane;
+      reinterpret_cast<uint4*>(to)[i] = places[quad(i)];
+    }
+  } else {  // scopes begin at any row
+#pragma unroll 2
+    for (u32 k = 0; k < VECTOR; ++k) {
+      const u32 i = 32 * k + lane;
+      reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(places)[4 * quad(i / 4) + i % 4];
+    }
+  }
+  __syncwarp();
+}
+
 // Writes the offsets of a lane's rows, which begin at `at`. `places`: room for ROW offsets.
+template <typename Slots>
 __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, const Slots& slots, bool whole, u64 at,
                                               uint4* places) {
   const u32 nbytes = again(job.out_wide) != 0 ? 8 : 4, begin = u32(again(job.begin));
   const u64 to = again(job.out_offsets) + (u64(row - lane_id() * VECTOR) - begin) * nbytes;  // of the warp's first row
   if (whole && nbytes == 4) {
     u32 place = u32(at);
-    // So that lanes that write, or read, at a time do so in different banks.
-    const u32 swap = QUADS == 4 ? lane_id() / 2 % 4 : QUADS == 2 ? lane_id() / 4 % 2 : 0;
-#pragma unroll
-    for (u32 q = 0; q < QUADS; ++q) {
-      u32 four[4];
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        four[i] = place;
-        place += slots.size(4 * q + i);
-      }
-      places[lane_id() * QUADS + (q ^ swap)] = {four[0], four[1], four[2], four[3]};
-    }
-    __syncwarp();
-    const auto quad = [](u32 i) {
-      const u32 of = i / QUADS, swapped = QUADS == 4 ? of / 2 % 4 : QUADS == 2 ? of / 4 % 2 : 0;
-      return of * QUADS + (i % QUADS ^ swapped);
-    };
-    if (to % 16 == 0) {
-#pragma unroll
-      for (u32 k = 0; k < QUADS; ++k) {
-        const u32 i = 32 * k + lane_id();
-        reinterpret_cast<uint4*>(to)[i] = places[quad(i)];
-      }
-    } else {  // scopes begin at any row
-#pragma unroll 2
-      for (u32 k = 0; k < VECTOR; ++k) {
-        const u32 i = 32 * k + lane_id();
-        reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(places)[4 * quad(i / 4) + i % 4];
-      }
-    }
-    __syncwarp();
+    store_numbers(to, places, [&](u32 v) {
+      const u32 own = place;
+      place += slots.size(v);
+      return own;
+    });
     return;
   }
 #pragma unroll
@@ -227,12 +394,107 @@ __device__ __forceinline__ void write_offsets(const SpellJob& job, u32 row, cons
   }
 }
 
+// Behind a warp's rows: the last characters, which end at `begin`, and of the column's last row its end.
+__device__ __forceinline__ void end_rows(const SpellJob& job, u32 last, const Stage& stage, u64 begin) {
+  stage.end();
+  if (job.last == 0 || last <= u32(again(job.end) - 1) / BITPACK_BLOCK || lane_id() != 0) return;
+  const u64 rows = job.end - job.begin, at = job.first_char + begin;
+  if (job.out_wide != 0)
+    reinterpret_cast<u64*>(job.out_offsets)[rows] = at;
+  else
+    reinterpret_cast<u32*>(job.out_offsets)[rows] = u32(at);
+}
+
+// Stores a warp's consecutive bytes, `words` words of each lane at its `out`, which need not begin at a vector: each lane has as many
+// bytes of the lane before as make its vectors whole.
+template <u32 words>
+__device__ __forceinline__ void store_shifted(u64 out, const u32 (&made)[words]) {
+  static_assert(words % 4 == 0, "whole vectors");
+  const u32 skew = u32(out) % 16, word = (16 - skew) / 4;  // all lanes have the same
+  u32 all[words + 4];
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) all[i] = __shfl_up_sync(ALL_LANES, made[words - 4 + i], 1);
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[4 + i] = made[i];
+#pragma unroll
+  for (u32 i = 0; i + 2 < words + 4; ++i) all[i] = word & 2 ? all[i + 2] : all[i];
+#pragma unroll
+  for (u32 i = 0; i + 1 < words + 4; ++i) all[i] = word & 1 ? all[i + 1] : all[i];
+#pragma unroll
+  for (u32 i = 0; i < words; ++i) all[i] = __funnelshift_r(all[i], all[i + 1], (16 - skew) % 4 * 8);
+  uint4* to = reinterpret_cast<uint4*>(out - skew);
+#pragma unroll
+  for (u32 w = 0; w < words; w += 4)
+    if (w > 0 || lane_id() > 0) to[w / 4] = {all[w], all[w + 1], all[w + 2], all[w + 3]};
+  // What other warps have of the first vector, and of the last one, stays.
+#pragma unroll
+  for (u32 b = 1; b < 16; ++b) {
+    if (lane_id() == 0 && b >= skew) reinterpret_cast<u8*>(to)[b] = u8(all[b / 4] >> b % 4 * 8);
+    if (lane_id() == 31 && b >= 16 - skew)
+      reinterpret_cast<u8*>(out)[4 * words - 16 + b] = u8(made[words - 4 + b / 4] >> b % 4 * 8);
+  }
+}
+
+#if GROUPS
+// Whether all values have one byte, and MERGED of them fit a table; and offsets have 4 bytes.
+__device__ __forceinline__ bool are_bytes(const SpellJob& job, const u8* lengths) {
+  if (!may_be_grouped(job) || job.values > 4 || job.stride != 8 || job.out_wide != 0) return false;
+  bool all = true;
+  for (u32 i = 0; i < u32(job.values); ++i) all = all && lengths[i] == 1;
+  return all;
+}
+
+// As `spell`, of values that `are_bytes`: where each row's goes is known. `merged`: the characters of each MERGED codes.
+__device__ __forceinline__ void spell_bytes(const SpellJob& job, const Turn& turn, u64 begin, const u32* merged) {
+  if (turn.first >= turn.last) return;
+  const u32 width = codes_width(job), mask = (1u << MERGED * width) - 1;
+  GroupedBlocks blocks(job, turn.first);
+  const u64 rows_before = u64(turn.first) * BITPACK_BLOCK - job.begin;
+  u64 to = job.out_offsets + rows_before * 4 + 16 * lane_id(), chars = job.out_chars + begin + VECTOR * lane_id();
+  u32 place = u32(job.first_char + begin) + 4 * lane_id();
+  const u64 limit = job.out_chars + job.limit;
+#pragma unroll 1
+  for (u32 number = turn.first; number < turn.last; ++number) {
+    if (number > turn.first) blocks.set_width();
+    Number numbers[32 / MERGED];
+    take_numbers<32 / MERGED, false>(blocks.words, blocks.width, 0, numbers);
+#pragma unroll
+    for (u32 r = 0; r < ROWS; ++r) {
+      u32 made[VECTOR / MERGED];
+#pragma unroll
+      for (u32 n = 0; n < VECTOR / MERGED; ++n) {
+        const u32 codes = blocks.widened(numbers[r * (VECTOR / MERGED) + n], width) & mask;
+        made[n] = merged[codes];
+      }
+#pragma unroll
+      for (u32 k = 0; k < QUADS; ++k) {
+        const u32 at = place + 128 * k;
+        u32* four = reinterpret_cast<u32*>(to + 512 * k);
+        if (to % 16 == 0)
+          *reinterpret_cast<uint4*>(four) = {at, at + 1, at + 2, at + 3};
+        else
+          four[0] = at, four[1] = at + 1, four[2] = at + 2, four[3] = at + 3;
+      }
+      if (chars + VECTOR * (32 - lane_id()) <= limit) {
+        if (chars % 16 == 0)
+          *reinterpret_cast<uint4*>(chars) = {made[0], made[1], made[2], made[3]};
+        else
+          store_shifted(chars, made);
+      }
+      to += 4 * ROW, chars += ROW, place += ROW;
+    }
+    blocks.go_on();
+  }
+  if (job.last != 0 && turn.last > u32(job.end - 1) / BITPACK_BLOCK && lane_id() == 0)
+    reinterpret_cast<u32*>(job.out_offsets)[job.end - job.begin] = place;
+}
+#endif
+
 // Bytes of a value are `words` words, which lie in shared memory; 0: job.stride, and anywhere.
 template <u32 words>
-__device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin, const ShortLengths& lengths,
+__device__ __forceinline__ void spell(const SpellJob& job, const Turn& turn, u64 begin, const ShortLengths& lengths,
                                       const u8* image, u8* room, u32 staged) {
   Stage stage(room, job.out_chars + begin);
-  const Turn turn(job, in_job);
   bool fits = true;  // what other lengths than those that were summed up would break
   read_codes(job, turn, [&](u32 row, const Number(&codes)[VECTOR], bool whole) {
     Slots slots;
@@ -313,37 +575,75 @@ __device__ __forceinline__ void spell(const SpellJob& job, u32 in_job, u64 begin
       from = next;
     }
   });
-  stage.end();
-  if (job.last != 0 && turn.first < turn.last && u64(turn.last) * BITPACK_BLOCK >= job.end && lane_id() == 0) {
-    const u64 rows = job.end - job.begin, at = job.first_char + begin;
-    if (job.out_wide != 0)
-      reinterpret_cast<u64*>(job.out_offsets)[rows] = at;
-    else
-      reinterpret_cast<u32*>(job.out_offsets)[rows] = u32(at);
-  }
+  if (turn.first < turn.last) end_rows(job, turn.last, stage, begin);
 }
 
-// Dynamic shared memory: for each warp its stage of `staged` bytes, 16 more than ROW numbers or more; then the image, of jobs whose image
-// has up to `image_room` bytes; then up to `kept` lengths.
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
-  DYNAMIC_SHARED(u8, room);
-  __shared__ SpellJob job;
-  __shared__ u64 sums[BITPACK_WARPS];
-  const u32 in_job = load_job(table, jobs, job);
-  const u32 warp = threadIdx.x / 32, own = staged;
-  // What stands before the thread block's rows.
+// Characters of all thread blocks of a column before this one. `states`: of each, 0 before, then how many it has, or all up to its end
+// have: each waits for those before it, which began before. `own`: a warp's. `sums`: shared memory, one more than warps.
+#define STATE_OWN (u64(1) << 62)
+#define STATE_ALL (u64(2) << 62)
+__device__ __forceinline__ u64 characters_before(u64 states, u64 number, u64 own, u64* sums) {
+  for (u32 delta = 16; delta > 0; delta /= 2) own += __shfl_xor_sync(ALL_LANES, own, delta);
+  if (lane_id() == 0) sums[threadIdx.x / 32] = own;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    u64 all = 0, before = 0;
+    for (u32 w = 0; w < BITPACK_WARPS; ++w) all += sums[w];
+    volatile u64* every = reinterpret_cast<volatile u64*>(states);
+    if (lane_id() == 0) every[number] = all | (number == 0 ? STATE_ALL : STATE_OWN);
+    for (u64 end = number; end > 0;) {
+      u64 state = STATE_ALL;
+      if (lane_id() < end) {
+        do state = every[end - 1 - lane_id()];
+        while (state == 0);
+      }
+      const u32 known = __ballot_sync(ALL_LANES, state >= STATE_ALL);
+      u64 some = known == 0 || lane_id() < u32(__ffs(known)) ? state & (STATE_OWN - 1) : 0;
+      for (u32 delta = 16; delta > 0; delta /= 2) some += __shfl_xor_sync(ALL_LANES, some, delta);
+      before += some;
+      if (known != 0) break;
+      end -= 32;
+    }
+    if (lane_id() == 0) {
+      if (number > 0) every[number] = (before + all) | STATE_ALL;
+      sums[BITPACK_WARPS] = before;
+    }
+  }
+  __syncthreads();
+  u64 begin = sums[BITPACK_WARPS];
+  for (u32 w = 0; w < threadIdx.x / 32; ++w) begin += sums[w];
+  return begin;
+}
+
+// What stands before a thread block's rows, by the sums of warps before.
+__device__ __forceinline__ u64 measured_before(const SpellJob& job, u32 in_job, u64* sums) {
   const u64 first = LENGTHS_PARTS * (job.first + u64(in_job) * BITPACK_WARPS);
   const u64* every = reinterpret_cast<const u64*>(job.sums);
   u64 before = 0;
 #pragma unroll 8
   for (u64 i = threadIdx.x; i < first; i += THREADS) before += every[i];
   for (u32 delta = 16; delta > 0; delta /= 2) before += __shfl_xor_sync(ALL_LANES, before, delta);
-  if (lane_id() == 0) sums[warp] = before;
+  if (lane_id() == 0) sums[threadIdx.x / 32] = before;
+  __syncthreads();
+  u64 begin = 0;
+  for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
+  for (u32 w = 0; w < LENGTHS_PARTS * (threadIdx.x / 32); ++w) begin += every[first + w];
+  return begin;
+}
+
+// `room`, dynamic shared memory: for each warp its stage of `staged` bytes, 16 more than ROW numbers or more; then the image, of jobs whose
+// image has up to `image_room` bytes; then up to `kept` lengths. `measures`: sums are states of thread blocks.
+template <bool measures>
+__device__ __forceinline__ void spell_job(const u64* table, u32 jobs, u32 block, u8* room, u32 staged, u32 image_room,
+                                          u32 kept) {
+  __shared__ SpellJob job;
+  __shared__ u64 sums[BITPACK_WARPS + 1];
+  const u32 in_job = load_job(table, jobs, job, block), warp = threadIdx.x / 32;
+  u64 begin = measures ? 0 : measured_before(job, in_job, sums);
   const u8* image = reinterpret_cast<const u8*>(job.image);
   const u64 image_nbytes = (job.values + 1) * job.stride;
   const u8* far = image + image_nbytes;
-  u8* near = room + BITPACK_WARPS * own;
+  u8* near = room + BITPACK_WARPS * staged;
   kept = u32(min(u64(kept), job.values + 1));
   for (u32 i = threadIdx.x; i < kept; i += THREADS) near[image_room + i] = far[i];
   const bool is_near = image_nbytes <= image_room;
@@ -351,53 +651,75 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     for (u32 i = threadIdx.x; i < u32(image_nbytes) / 8; i += THREADS)
       reinterpret_cast<u64*>(near)[i] = reinterpret_cast<const u64*>(image)[i];
   __syncthreads();
-  u64 begin = 0;
-  for (u32 w = 0; w < BITPACK_WARPS; ++w) begin += sums[w];
-  for (u32 w = 0; w < LENGTHS_PARTS * warp; ++w) begin += every[first + w];
   const ShortLengths lengths = {near + image_room, far, kept};
+  const Turn turn(job, in_job);
+  u8* const stage = room + warp * staged;
+#if GROUPS
+  __shared__ u32 tables[GROUPED_ENTRIES / 2];
+  u16* const grouped_lengths = reinterpret_cast<u16*>(tables);
+  const bool groups = measures && may_be_grouped(job);
+  if (groups) add_lengths(job, near + image_room, grouped_lengths);
+  __syncthreads();
+  const bool grouped = groups && are_grouped(job, turn);
+#endif
+  if (measures) {
+    u64 own = 0;
+#if GROUPS
+    if (grouped)
+      own = grouped_sum(job, turn, grouped_lengths);
+    else
+#endif
+      read_codes(job, turn, [&](u32, const Number(&codes)[VECTOR], bool) {
+#pragma unroll
+        for (u32 v = 0; v < VECTOR; ++v) own += lengths.of(codes[v]);
+      });
+    begin = characters_before(job.sums, job.first + in_job, own, sums);
+  }
+#if GROUPS
+  if (groups && are_bytes(job, near + image_room)) {
+    const u32 width = codes_width(job);
+    for (u32 i = threadIdx.x; i < 1u << MERGED * width; i += THREADS) {
+      u32 made = 0;
+      for (u32 k = 0; k < MERGED; ++k)
+        made |= u32(near[8 * min(i >> k * width & ((1u << width) - 1), u32(job.values))]) << 8 * k;
+      tables[i] = made;
+    }
+    __syncthreads();
+    if (grouped) {
+      spell_bytes(job, turn, begin, tables);
+      return;
+    }
+  }
+#endif
   const bool small = ITEM_NBYTES < 4 && is_near;  // codes of 4 bytes have too many values
   if (small && job.stride == 8)
-    spell<1>(job, in_job, begin, lengths, near, room + warp * own, staged);
+    spell<1>(job, turn, begin, lengths, near, stage, staged);
   else if (small && job.stride == 16)
-    spell<2>(job, in_job, begin, lengths, near, room + warp * own, staged);
+    spell<2>(job, turn, begin, lengths, near, stage, staged);
   else if (small && job.stride == 24)
-    spell<3>(job, in_job, begin, lengths, near, room + warp * own, staged);
+    spell<3>(job, turn, begin, lengths, near, stage, staged);
   else
-    spell<0>(job, in_job, begin, lengths, is_near ? near : image, room + warp * own, staged);
+    spell<0>(job, turn, begin, lengths, is_near ? near : image, stage, staged);
 }
 
-// Stores a warp's consecutive bytes, `words` words of each lane at its `out`, which need not begin at a vector: each lane has as many
-// bytes of the lane before as make its vectors whole.
-template <u32 words>
-__device__ __forceinline__ void store_shifted(u64 out, const u32 (&made)[words]) {
-  static_assert(words % 4 == 0, "whole vectors");
-  const u32 skew = u32(out) % 16, word = (16 - skew) / 4;  // all lanes have the same
-  u32 all[words + 4];
-#pragma unroll
-  for (u32 i = 0; i < 4; ++i) all[i] = __shfl_up_sync(ALL_LANES, made[words - 4 + i], 1);
-#pragma unroll
-  for (u32 i = 0; i < words; ++i) all[4 + i] = made[i];
-#pragma unroll
-  for (u32 i = 0; i + 2 < words + 4; ++i) all[i] = word & 2 ? all[i + 2] : all[i];
-#pragma unroll
-  for (u32 i = 0; i + 1 < words + 4; ++i) all[i] = word & 1 ? all[i + 1] : all[i];
-#pragma unroll
-  for (u32 i = 0; i < words; ++i) all[i] = __funnelshift_r(all[i], all[i + 1], (16 - skew) % 4 * 8);
-  uint4* to = reinterpret_cast<uint4*>(out - skew);
-#pragma unroll
-  for (u32 w = 0; w < words; w += 4)
-    if (w > 0 || lane_id() > 0) to[w / 4] = {all[w], all[w + 1], all[w + 2], all[w + 3]};
-  // What other warps have of the first vector, and of the last one, stays.
-#pragma unroll
-  for (u32 b = 1; b < 16; ++b) {
-    if (lane_id() == 0 && b >= skew) reinterpret_cast<u8*>(to)[b] = u8(all[b / 4] >> b % 4 * 8);
-    if (lane_id() == 31 && b >= 16 - skew)
-      reinterpret_cast<u8*>(out)[4 * words - 16 + b] = u8(made[words - 4 + b / 4] >> b % 4 * 8);
-  }
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
+  DYNAMIC_SHARED(u8, room);
+  spell_job<false>(table, jobs, blockIdx.x, room, staged, image_room, kept);
+}
+
+// Without dict_lengths, of jobs whose image is there. Thread blocks take numbers as they begin, from `next`, 0 at first.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    dict_spell_tiles(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept, u64* next) {
+  DYNAMIC_SHARED(u8, room);
+  __shared__ u32 number;
+  if (threadIdx.x == 0) number = u32(atomicAdd(next, u64(1)));
+  __syncthreads();
+  spell_job<true>(table, jobs, number, room, staged, image_room, kept);
 }
 
 template <typename Item>
-__device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* shared, u32 kept_nbytes) {
+__device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* shared, u32 kept_nbytes, uint4* places) {
   const Item* map = reinterpret_cast<const Item*>(job.map);
   Item* near = reinterpret_cast<Item*>(shared);
   const u32 none = none_of(job);
@@ -412,7 +734,14 @@ __device__ __forceinline__ void answer(const AnswerJob& job, u32 in_job, u64* sh
                 (static_cast<long long>(row) - static_cast<long long>(again(job.begin)));
     constexpr u32 nbytes = sizeof(Item), per = nbytes < 4 ? 4 / nbytes : 1, words = VECTOR / per;
     const bool aligned = reinterpret_cast<u64>(out) % 16 % (4 * words) == 0;
-    if (whole && nbytes <= 4 && (aligned || words % 4 == 0)) {
+    if constexpr (nbytes == 4) {
+      if (whole) {
+        const u64 to = reinterpret_cast<u64>(out - lane_id() * VECTOR);
+        store_numbers(to, places + threadIdx.x / 32 * (32 * QUADS), [&](u32 v) { return u32(of(codes[v])); });
+        return;
+      }
+    }
+    if (whole && nbytes < 4 && (aligned || words % 4 == 0)) {
       u32 made[words];
 #pragma unroll
       for (u32 w = 0; w != words; ++w) {
@@ -444,13 +773,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, LIGHT_RESIDENT)
     dict_answer(const u64* table, u32 jobs, u32 kept_nbytes) {
   DYNAMIC_SHARED(u64, shared);
   __shared__ AnswerJob job;
+  __shared__ uint4 places[BITPACK_WARPS * 32 * QUADS];
   const u32 in_job = load_job(table, jobs, job);
   if (job.item_nbytes == 1)
-    answer<u8>(job, in_job, shared, kept_nbytes);
+    answer<u8>(job, in_job, shared, kept_nbytes, places);
   else if (job.item_nbytes == 2)
-    answer<u16>(job, in_job, shared, kept_nbytes);
+    answer<u16>(job, in_job, shared, kept_nbytes, places);
   else if (job.item_nbytes == 4)
-    answer<u32>(job, in_job, shared, kept_nbytes);
+    answer<u32>(job, in_job, shared, kept_nbytes, places);
   else
-    answer<u64>(job, in_job, shared, kept_nbytes);
+    answer<u64>(job, in_job, shared, kept_nbytes, places);
 }

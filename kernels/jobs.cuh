@@ -19,12 +19,17 @@ __device__ __forceinline__ u32 find_job(const u64* first_blocks, u32 count, u64 
 // Brings the job of this thread block to shared memory, for all of its threads: what lies there takes no registers until it is used.
 // Returns the thread block's number in the job.
 template <typename Job>
-__device__ __forceinline__ u32 load_job(const u64* table, u32 count, Job& job) {
-  const u32 number = find_job(table, count, blockIdx.x);
+__device__ __forceinline__ u32 load_job(const u64* table, u32 count, Job& job, u32 block) {
+  const u32 number = find_job(table, count, block);
   const u64* fields = table + count + number * u64(sizeof(Job) / 8);
   if (threadIdx.x < sizeof(Job) / 8) reinterpret_cast<u64*>(&job)[threadIdx.x] = fields[threadIdx.x];
   __syncthreads();
-  return count > 1 ? u32(blockIdx.x - table[number]) : blockIdx.x;
+  return count > 1 ? u32(block - table[number]) : block;
+}
+
+template <typename Job>
+__device__ __forceinline__ u32 load_job(const u64* table, u32 count, Job& job) {
+  return load_job(table, count, job, blockIdx.x);
 }
 
 // Sizes that a thread block sums up: a stream's.

@@ -36,6 +36,7 @@ from cudf_fsst.files import columns as files
 from dict_gpu import WORDS, Whole, expected, gpu, of_host, same, some_rows, whole
 from emulation.conftest import emulator
 from emulation.device import ORDERS, failing_every_allocation
+from emulation.emulator import SCHEDULES
 
 __all__ = ["emulator", "gpu", "whole"]
 
@@ -618,6 +619,36 @@ def test_every_width_of_codes(whole: Whole, rng: np.random.Generator) -> None:
         (node,) = whole.compress(rows, codec="dict")
         assert whole.read(node) == rows
         assert whole.read(node, 700, 6000) == rows[700:6000]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b"A", b"N", b"R"],
+        [b"y", b"n"],
+        [b"east", b"no", b"w"],
+        WORDS,
+        [b"%x" % i * (1 + i % 8) for i in range(16)],
+        [b"12345678", b"abcdefgh"],
+        [b"", b"full"],
+        [b"q" * 9, b"r"],
+        [b"DELIVER IN PERSON", b"COLLECT COD", b"NONE", b"TAKE BACK RETURN"],
+        [b"z" * 16, b"y"],
+        [b"z" * 21, b"y"],
+    ],
+)
+def test_groups_of_codes(values: list[bytes], whole: Whole, rng: np.random.Generator) -> None:
+    """Short values are written several at once; by warps with several blocks of codes, with any offset."""
+    values = list(dict.fromkeys(values))
+    often: list[bytes | None] = [values[int(len(values) * place**20)] for place in rng.random(70_000)]  # few bits
+    for number, rows in enumerate((some_rows(rng, 70_000, values), often), 1):
+        (node,) = whole.compress(rows, codec="dict")
+        for schedule in ("forward", *SCHEDULES):  # first decodes the values; then they are known
+            whole.device.emulator.schedule = schedule
+            assert whole.read(node) == rows
+        assert whole.device.launches.count("dict_spell_tiles") == 3 * number
+        for start, stop in ((1024, 60_000), (1027, 65_536)):
+            assert whole.read(node, start, stop) == rows[start:stop]
 
 
 def test_values(whole: Whole, rng: np.random.Generator) -> None:

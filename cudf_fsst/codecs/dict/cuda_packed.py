@@ -21,7 +21,7 @@ from . import launch
 from .cuda_text import Dictionary, Target
 from .few import SHORT
 
-_u32 = np.uint32
+_u32, _u64 = np.uint32, np.uint64
 _WORD = 8
 #: Bytes of an image that `dict_spell` reads.
 _IMAGE_NBYTES = 8 << 20
@@ -134,7 +134,12 @@ class SpellLayout:
         self.kept = min(values + 1, launch.PACKED_KEPT)
         self.grids = _grids(self.pieces, _resident(shared_nbytes(self.staged, self.near, self.kept)))
         self.sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self.grids)
-        self._jobs = [piece.fields(0, values, grid) for piece, grid in zip(self.pieces, self.grids, strict=True)]
+        #: The same of `dict_spell_tiles`, whose thread blocks need not be on the GPU together.
+        self.tiles = [blocks(piece.blocks, launch.TILE_BLOCKS * launch.PACKED_WARPS) for piece in self.pieces]
+        self._jobs = {
+            tiled: [piece.fields(0, values, grid) for piece, grid in zip(pieces, self.shared(tiled), strict=True)]
+            for tiled in (False, True)
+        }
 
     @classmethod
     def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> SpellLayout:
@@ -146,15 +151,22 @@ class SpellLayout:
         """The layout for codes in `plain_nbytes` at a multiple of 16; `first_bit` of the validity is the first's."""
         return cls(values, longest, itemsize, [_PlainCodes(address, rows, first_bit)])
 
-    def fields(self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target) -> list[int]:
+    def shared(self, tiled: bool) -> list[int]:
+        """Thread blocks of each piece."""
+        return self.tiles if tiled else self.grids
+
+    def fields(
+        self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target, tiled: bool
+    ) -> list[int]:
         """``SpellJob`` of each piece."""
         fields, first = list[int](), 0
-        for piece, job, grid in zip(self.pieces, self._jobs, self.grids, strict=True):
+        source = dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums
+        target = to.itemsize == 8, to.first_char, to.chars, to.limit
+        for piece, job, grid in zip(self.pieces, self._jobs[tiled], self.shared(tiled), strict=True):
             codes = piece.fields(validity, self.values, grid) if validity else job
-            source = dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums, first
-            target = to.offsets + piece.before * to.itemsize, to.itemsize == 8, to.first_char, to.chars, to.limit
-            fields += launch.SpellJob._make((*codes, *source, *target, piece is self.pieces[-1]))
-            first += grid * launch.PACKED_WARPS
+            at = to.offsets + piece.before * to.itemsize
+            fields += (*codes, *source, first, at, *target, piece is self.pieces[-1])  # a `SpellJob`
+            first += grid * (1 if tiled else launch.PACKED_WARPS)
         return fields
 
 
@@ -179,19 +191,32 @@ class Spelling:
     layout : SpellLayout
     validity : int
         Bitmap of the rows, 0: no nulls.
+    tiled : bool
+        Its characters are known, and its dictionary has an image: they are written without `measure`.
     """
 
-    def __init__(self, dictionary: Dictionary, layout: SpellLayout, *, validity: int = 0, lane: Lane) -> None:
+    def __init__(
+        self, dictionary: Dictionary, layout: SpellLayout, *, validity: int = 0, tiled: bool = False, lane: Lane
+    ) -> None:
         self.dictionary, self.layout, self._validity, self._lane = dictionary, layout, validity, lane
+        self.tiled = tiled
         makes_image = dictionary.image is None
         work = self._work = Workspace()
-        sums = work.reserve(_WORD * layout.sums_count)
+        self._states_nbytes = _WORD * (sum(layout.tiles) + 1)  # and a number, of thread blocks
+        sums = work.reserve(self._states_nbytes if tiled else _WORD * layout.sums_count)
         image = work.reserve(layout.image_nbytes + layout.values + 1 if makes_image else 0)
         work.take(lane)
         self._sums, self._image = work[sums], work[image] if makes_image else 0
+        if tiled:
+            lane.zero(self._sums, self._states_nbytes)
+
+    @property
+    def next_number(self) -> Any:
+        """Address of a number for `dict_spell_tiles`."""
+        return _u64(self._sums + self._states_nbytes - _WORD)
 
     def _fields(self, to: Target) -> list[int]:
-        return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to)
+        return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to, self.tiled)
 
     @classmethod
     def measure(cls, tables: JobTables, every: Iterable[Spelling]) -> None:
@@ -200,7 +225,7 @@ class Spelling:
             jobs = _Jobs()
             for spelling in spellings:
                 jobs.add(spelling, _NOWHERE)
-            jobs.measure(tables, kind, spellings)
+            jobs.measure(tables, kind[:2], spellings)
 
     @classmethod
     def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]], *, measured: bool = True) -> None:
@@ -210,14 +235,18 @@ class Spelling:
             jobs = _Jobs()
             for spelling in spellings:
                 jobs.add(spelling, targets[spelling])
-            if not measured:
-                jobs.measure(tables, kind, spellings)
+            itemsize, plain, tiled = kind
+            if not (measured or tiled):
+                jobs.measure(tables, (itemsize, plain), spellings)
             layouts = [spelling.layout for spelling in spellings]
-            grids = [grid for layout in layouts for grid in layout.grids]
+            grids = [grid for layout in layouts for grid in layout.shared(tiled)]
             staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
             shared, sizes = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
-            kernel = _kernel("dict_spell", *kind)
-            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, jobs.fields, *sizes, shared=shared, data=jobs.images)
+            kernel = _kernel("dict_spell_tiles" if tiled else "dict_spell", itemsize, plain)
+            next_number = [spellings[0].next_number] if tiled else []
+            tables.add_jobs(
+                kernel, launch.PACKED_THREADS, grids, jobs.fields, *sizes, *next_number, shared=shared, data=jobs.images
+            )
 
     def download(self) -> Any:
         """Numbers whose sum is the characters of all rows; valid after a wait."""
@@ -245,10 +274,10 @@ class _Jobs:
         tables.add_jobs(kernel, launch.PACKED_THREADS, grids, self.fields, _u32(kept), shared=kept, data=self.images)
 
 
-def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list[Spelling]]]:
-    groups: dict[tuple[int, bool], list[Spelling]] = {}
+def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool, bool], list[Spelling]]]:
+    groups: dict[tuple[int, bool, bool], list[Spelling]] = {}
     for spelling in every:
-        groups.setdefault(spelling.layout.kind, []).append(spelling)
+        groups.setdefault((*spelling.layout.kind, spelling.tiled), []).append(spelling)
     yield from groups.items()
 
 
@@ -338,4 +367,6 @@ def count(tables: JobTables, parts: Parts, values: int, out: int, *, validity: i
 
 
 def _kernel(name: str, itemsize: int, plain: bool = False) -> Any:
-    return get_kernel("dict_packed", name, launch.packed_defines(itemsize, plain), shared=name == "dict_spell")
+    return get_kernel(
+        "dict_packed", name, launch.packed_defines(itemsize, plain), shared=name in ("dict_spell", "dict_spell_tiles")
+    )

@@ -126,8 +126,9 @@ class Batch:
             share.values = owner
             if is_packed(share.part) and cuda_packed.short(dictionary):
                 address = 0 if share.mask is None else share.mask.ptr
+                tiled = not self._measured and dictionary.image is not None
                 share.spelling = cuda_packed.Spelling(
-                    dictionary, _layout(share, dictionary), validity=address, lane=lane
+                    dictionary, _layout(share, dictionary), validity=address, tiled=tiled, lane=lane
                 )
                 self._spelled.append((share, share.spelling))
             else:

@@ -75,6 +75,8 @@ READ_DEFINES = {
 PACKED_WARPS = 4
 PACKED_THREADS = 32 * PACKED_WARPS
 SPELL_BLOCKS, ANSWER_BLOCKS = 6, 16
+#: Blocks of codes that a warp of dict_spell_tiles has, at most.
+TILE_BLOCKS = 4
 #: Warps of dict_lengths for one of dict_spell.
 LENGTHS_PARTS = 4
 #: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.
