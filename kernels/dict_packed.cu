@@ -4,19 +4,19 @@
 //   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, and one of zeros
 //                 alone for rows without a value; then the lengths of all these
 //   dict_spell    offsets and characters
-//   dict_spell_tiles  the same of columns whose characters and image are known, without dict_lengths
+//   dict_spell_tiles  the same of a column whose characters and image are known, without dict_lengths
 //   dict_answer   of every row the entry of a table
 //
-// Where a warp's codes have one byte, no nulls, and are packed as they are, dict_lengths and dict_spell look up several
-// neighbouring codes at once: how long their values are together, where each ends, and their characters one after another.
+// Where a warp's codes have one byte, no nulls, and are packed as they are, several neighbouring codes are looked up at once: how long their
+// values are together, and, where all values have one byte, their characters.
 //
 // Work unit: a warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows
 // are the sums of the warps before, which every thread block adds up by itself. A thread block of dict_spell_tiles has fewer blocks of codes,
-// which its warps read twice: first for their lengths. Then it asks the thread blocks before it for theirs, back to one that knows what
-// all before have. A lane has VECTOR consecutive rows at a time (bitpack.cuh),
-// and so consecutive characters. It puts them together in a register. They go to the warp's stage in shared memory, where they lie as in
-// global memory, and from there in stores of 16 bytes a lane. What does not fill 16 bytes stays in the stage, for the next rows. Of a word
-// that two lanes share the second gets the first one's part by a shuffle.
+// which its warps read twice, first for their lengths; then it asks the thread blocks before it for theirs, back to one that knows what all
+// before it have. A lane has VECTOR consecutive rows at a time (bitpack.cuh), and so consecutive characters. It puts them together in a
+// register. They go to the warp's stage in shared memory, where they lie as in global memory, and from there in stores of 16 bytes a lane.
+// What does not fill 16 bytes stays in the stage, for the next rows. Of a word that two lanes share the second gets the first one's part by
+// a shuffle.
 //
 // On an H200, 60 M rows (ncu): dict_lengths 0.046 ms for l_shipmode and l_shipinstruct, dict_spell 0.197 for l_shipmode, dict_answer of
 // bytes 0.051. Two that lost, by events, which add 0.01 to 0.02 ms (docs/kernels.md has the others):
