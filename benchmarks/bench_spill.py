@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ import cudf_fsst
 from cudf_fsst.device.pinned import host_buffer
 
 Record = dict[str, Any]
+#: Frames are copied to and from host memory by several threads.
+wall_seconds = partial(timing.wall_seconds, threads=True)
 
 
 def buffers(frame: Any) -> list[tuple[int, int]]:
@@ -70,7 +73,7 @@ def plain(frame: Any, repeat: int) -> tuple[float, float, int]:
         for source, target in zip(host, back, strict=True):
             runtime.memcpyAsync(target.data.ptr, source.ctypes.data, source.size, runtime.memcpyHostToDevice, 0)
 
-    return timing.wall_seconds(out, repeat), timing.wall_seconds(home, repeat), sum(nbytes for _, nbytes in device)
+    return wall_seconds(out, repeat), wall_seconds(home, repeat), sum(nbytes for _, nbytes in device)
 
 
 def both(name: str, data: Any, nbytes: int, repeat: int) -> Iterator[Record]:
@@ -82,14 +85,14 @@ def both(name: str, data: Any, nbytes: int, repeat: int) -> Iterator[Record]:
     assert same(back.to_frame() if isinstance(back, cudf.Series) else back, frame), f"{name}: not the same"
     del back
     seconds = {
-        "to_host": timing.wall_seconds(data.fsst.to_host, repeat),
-        "to_cudf": timing.wall_seconds(host.to_cudf, repeat),
-        "compress": timing.wall_seconds(data.fsst.compress, repeat),
+        "to_host": wall_seconds(data.fsst.to_host, repeat),
+        "to_cudf": wall_seconds(host.to_cudf, repeat),
+        "compress": wall_seconds(data.fsst.compress, repeat),
     }
     column = data.fsst.compress()
-    seconds["decompress"] = timing.wall_seconds(column.decompress, repeat)
-    seconds["compressed_to_host"] = timing.wall_seconds(column.to_host, repeat)
-    seconds["compressed_to_device"] = timing.wall_seconds(host.to_device, repeat)
+    seconds["decompress"] = wall_seconds(column.decompress, repeat)
+    seconds["compressed_to_host"] = wall_seconds(column.to_host, repeat)
+    seconds["compressed_to_device"] = wall_seconds(host.to_device, repeat)
     seconds["plain_to_host"], seconds["plain_to_device"], raw = plain(frame, repeat)
     for measure, value in seconds.items():
         yield {**common, "measure": f"{measure}_seconds", "value": value}
@@ -109,7 +112,7 @@ def columns(frame: Any, repeat: int) -> Iterator[Record]:
         raw = sum(nbytes for _, nbytes in buffers(one))
         common = {"dataset": f"tpch.lineitem.{label}", "bytes": raw, "codec": compressed.codecs[label]}
         for measure, call in (("compress", one.fsst.compress), ("decompress", compressed.decompress)):
-            yield {**common, "measure": f"{measure}_gbps", "value": raw / 1e9 / timing.wall_seconds(call, repeat)}
+            yield {**common, "measure": f"{measure}_gbps", "value": raw / 1e9 / wall_seconds(call, repeat)}
         yield {**common, "measure": "ratio", "value": raw / compressed.nbytes}
 
 
@@ -117,8 +120,8 @@ def host_serialize(series: Any, nbytes: int, name: str) -> Iterator[Record]:
     """What dask-cuda's spilling calls today."""
     header, frames = series.host_serialize()
     common = {"dataset": name, "bytes": nbytes}
-    out = timing.wall_seconds(series.host_serialize, 2, 0)
-    back = timing.wall_seconds(lambda: cudf.Series.host_deserialize(header, frames), 2, 0)
+    out = wall_seconds(series.host_serialize, 2, 0)
+    back = wall_seconds(lambda: cudf.Series.host_deserialize(header, frames), 2, 0)
     yield {**common, "measure": "host_serialize_gbps", "value": nbytes / 1e9 / out}
     yield {**common, "measure": "host_deserialize_gbps", "value": nbytes / 1e9 / back}
 

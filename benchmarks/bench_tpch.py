@@ -358,7 +358,9 @@ def main() -> None:
     def read(name: str, columns: list[str]) -> Any:
         return cudf.read_parquet(options.tpch / f"{name}.parquet", columns=columns)
 
-    tools = Tools(partial(timing.wall_seconds, repeat=1, warmup=0), memory.in_use, peak, limited, options.repeat)
+    tools = Tools(
+        partial(timing.wall_seconds, repeat=1, warmup=0, threads=True), memory.in_use, peak, limited, options.repeat
+    )
     sys.exit(run(read, tools, ResultsFile(options.out, timing.machine(), **timing.run()), options, timing.alive))
 
 

@@ -110,14 +110,14 @@ def _frames(frames: Sequence[CompressedFrame]) -> CompressedFrame:
     labels = first._labels
     if any(frame._labels.names != labels.names for frame in frames):  # as pandas has it, what differs is no name
         named = zip(*(frame._labels.names for frame in frames), strict=True)
-        labels = labels.set_names([names[0] if len(set(names)) == 1 else None for names in named])
+        labels = labels.set_names([each[0] if len(set(each)) == 1 else None for each in named])
     return CompressedFrame._make(backend, columns, labels, index, any(frame._proxied for frame in frames))
 
 
-def _contents(columns: Sequence[Sequence[Content]], backend: Backend, whats: Sequence[str]) -> list[Content]:
+def _contents(columns: Sequence[Sequence[Content]], backend: Backend, names: Sequence[str]) -> list[Content]:
     """Contents of columns, each put together of several."""
-    alike = [_alike(contents, backend, what) for contents, what in zip(columns, whats, strict=True)]
-    nodes = join_columns([[content.node for content in contents] for contents in alike], backend, whats)
+    alike = [_alike(contents, backend, what) for contents, what in zip(columns, names, strict=True)]
+    nodes = join_columns([[content.node for content in contents] for contents in alike], backend, names)
     return [Content(node, contents[0].type, contents[0].stored) for node, contents in zip(nodes, alike, strict=True)]
 
 
@@ -243,15 +243,15 @@ def _has_strings(level: Content) -> bool:
 # Nodes ------------------------------------------------------------------------------------------------------------
 
 
-def join_columns(columns: Sequence[Sequence[Node]], backend: Backend, whats: Sequence[What]) -> list[Node]:
-    """Of each column a node of the rows of all its nodes; errors call it `whats`."""
+def join_columns(columns: Sequence[Sequence[Node]], backend: Backend, names: Sequence[What]) -> list[Node]:
+    """Of each column a node of the rows of all its nodes; errors call it by its name."""
     with_rows = [[node for node in nodes if node.rows] or list(nodes[:1]) for nodes in columns]
     coded = [nodes for nodes in with_rows if len(nodes) > 1 and any(node.coded for node in nodes)]
     # Dictionaries of all columns are merged together, which takes little longer than those of one.
     parts_of = [[part for node in nodes for part in node.segments] for nodes in coded]
     merged = iter(backend.merged(parts_of) if coded else ())
     joined = []
-    for nodes, what in zip(with_rows, whats, strict=True):
+    for nodes, what in zip(with_rows, names, strict=True):
         with naming(what):
             if len(nodes) > 1 and any(node.coded for node in nodes):
                 joined.append(of_parts(nodes[0].type, next(merged)))

@@ -210,7 +210,9 @@ struct WordPlace {
   u32 at;
 
   __device__ __forceinline__ explicit WordPlace(const u32* row) : at(u32(__cvta_generic_to_shared(row))) {}
-  __device__ __forceinline__ void put(u32 word) const { asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(word) : "memory"); }
+  __device__ __forceinline__ void put(u32 word) const {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(word) : "memory");
+  }
   __device__ __forceinline__ void step() { at = at + 4; }
   __device__ __forceinline__ u32 behind(const u32* row) const { return (at - u32(__cvta_generic_to_shared(row))) / 4; }
 #else
@@ -382,8 +384,8 @@ __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 part
                        int(4 * word - start_t), of_t);
       const u32 behind = start_t + of_t;  // where the next tile begins
       if (behind < 4 * word + 4 && behind < total)
-        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), parted_next,
-                          text_t + TILE, of_next == n_next, int(4 * word) - int(behind), of_next);
+        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), parted_next, text_t + TILE,
+                          of_next == n_next, int(4 * word) - int(behind), of_next);
     }
     __syncwarp();  // what lanes read may lie where others write
     if (4 * word < total) slot[word] = value;

@@ -30,8 +30,7 @@ __device__ __forceinline__ void for_full_places(const Place* places, u32 count, 
     Place some[AHEAD];
     u32 total = 0;
 #pragma unroll
-    for (u32 k = 0; k < AHEAD; ++k)
-      some[k] = base + k * threads < count ? places[base + lane + k * threads] : Place();
+    for (u32 k = 0; k < AHEAD; ++k) some[k] = base + k * threads < count ? places[base + lane + k * threads] : Place();
 #pragma unroll
     for (u32 k = 0; k < AHEAD; ++k) {
       const bool own = full(some[k], base + lane + k * threads);
