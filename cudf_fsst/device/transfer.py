@@ -153,8 +153,8 @@ class Outbox:
         self._lane = _copy_lane()
         self._under_way: deque[tuple[Any, Any, Sequence[tuple[Any, Lane]]]] = deque()
         self._parcel: _Parcel | None = None
-        #: Events behind the copies into arrays, by the arrays' ids.
-        self._copied: dict[int, Any] = {}
+        #: Events behind the copies into arrays, and these, by their ids, which none may have after one of them.
+        self._copied: dict[int, tuple[Any, Any]] = {}
 
     def __enter__(self) -> Outbox:
         self._lane.__enter__()
@@ -167,6 +167,7 @@ class Outbox:
         finally:
             self._lane.synchronize()
             self._under_way.clear()
+            self._copied.clear()
             self._parcel = None
             self._lane.__exit__(error, *more)
 
@@ -187,13 +188,13 @@ class Outbox:
             self._dispatch()
             event = self._lane.event()
             for array in sent[-1]:
-                self._copied.setdefault(id(array), event)
+                self._copied.setdefault(id(array), (event, array))
         return [with_buffers(part, meta, codes) for part, meta, codes in zip(parts, *sent, strict=True)]
 
     def wait(self, sent: Any) -> None:
         """Wait until an array that `send_in_order` gave is there, in any thread; not for anything else."""
-        if (event := self._copied.get(id(sent))) is not None:
-            event.synchronize()
+        if (copied := self._copied.get(id(sent))) is not None:
+            copied[0].synchronize()
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""
@@ -206,7 +207,7 @@ class Outbox:
                 sent[number] = host
                 for start in range(0, host.size, _PIECE):
                     self._lane.download(host[start : start + _PIECE], buffers[number].ptr + start)
-                self._keep(host, [(buffers[number], after)])
+                self._copied[id(host)] = self._keep(host, [(buffers[number], after)]), host
         return sent
 
     def _collect(self, buffer: Any, after: Lane) -> npt.NDArray[np.uint8] | None:
@@ -257,15 +258,16 @@ class Outbox:
         self._lane.launch(_gather_kernel_on(current_device()), grid, _THREADS, arguments)
         return Slice(memory, head, parcel.nbytes)
 
-    def _keep(self, host: Any, copied: Sequence[tuple[Any, Lane]]) -> None:
-        """Hold device buffers, and the lanes that made them, until they have been copied."""
+    def _keep(self, host: Any, copied: Sequence[tuple[Any, Lane]]) -> Any:
+        """Hold device buffers, and the lanes that made them, until they have been copied: until the event returned."""
         # With the host's buffer, too: who asked for it may fail, and its memory must not go to someone else before.
-        event = self._copied[id(host)] = self._lane.event()
+        event = self._lane.event()
         self._under_way.append((event, host, copied))
         while self._under_way and self._under_way[0][0].done:
             _, _, sent = self._under_way.popleft()
             for buffer, lane in sent:
                 lane.let_go(buffer)
+        return event
 
 
 class Inbox:
