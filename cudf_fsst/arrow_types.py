@@ -82,13 +82,6 @@ def child_types(kind: Any) -> list[Any]:
     return [kind.field(i).type for i in range(kind.num_fields)] if _types.is_struct(kind) else []
 
 
-def has_floats(kind: Any) -> bool:
-    """Whether values are floating point numbers, or have some in them."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    return bool(_types.is_floating(kind)) or any(map(has_floats, child_types(kind)))
-
-
 def entries(kind: Any) -> Any:
     """The type of a map's entries: a struct of a key and an item."""
     return pa.struct([kind.key_field, kind.item_field])
@@ -104,6 +97,11 @@ def within(kind: Any) -> Iterator[Any]:
     else:
         for child in child_types(kind):
             yield from within(child)
+
+
+def has_floats(kind: Any) -> bool:
+    """Whether values are floating point numbers, or have some in them."""
+    return any(map(_types.is_floating, within(kind)))
 
 
 def is_view(kind: Any) -> bool:

@@ -246,6 +246,14 @@ def test_columns_that_are_the_same_are_not_decoded(monkeypatch: pytest.MonkeyPat
     assert not read
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.list_view(pa.float64())], ids=str)
+def test_lists_with_a_nan_differ_from_themselves_as_for_pandas(kind: Any) -> None:
+    data = pd.Series(pd.arrays.ArrowExtensionArray(pa.array([[1.0, float("nan")]], kind)))
+    column = data.fsst.compress()
+    assert not data.equals(data.copy())
+    assert not column.equals(column)
+
+
 def test_map_chunks() -> None:
     data = pd.concat([whole()[["int8", "str", "float32"]]] * 9)
     frame = data.fsst.compress()

@@ -27,6 +27,7 @@ from cudf_fsst.files import storage
 from cudf_fsst.files.versions import NEWEST_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
+from stored_file import load_stored
 
 PIECE = values.compress(np.zeros(1, np.uint8), codec="raw")[0]
 TABLE = SymbolTable.from_symbols([b"the ", b"fox", b"ab", b"a", b" "])
@@ -73,7 +74,7 @@ def places_of(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def test_round_trip(saved: Path) -> None:
-    stored = storage.load(saved)
+    stored = load_stored(saved)
     same_parts(stored.segments, small_column())
     assert (stored.schema, stored.index) == (b"the schema", b"the index")
     assert rows_of_file(saved.read_bytes()) == ROWS[0] + ROWS[1]
@@ -83,13 +84,13 @@ def test_round_trip(saved: Path) -> None:
 def test_paths(tmp_path: Path, kind: type) -> None:
     path = kind(os.fspath(tmp_path / "ö.fsst"))
     storage.save(path, segments=small_column(), schema=b"")
-    assert storage.load(path).index is None
+    assert load_stored(path).index is None
 
 
 def test_column_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     storage.save(path, segments=[], schema=b"s", index=b"")
-    stored = storage.load(path)
+    stored = load_stored(path)
     assert stored == storage.Stored(1, [("fsst", [])], b"s", b"")
     assert rows_of_file(path.read_bytes()) == []
 
@@ -99,12 +100,12 @@ def test_a_table_is_stored_once(tmp_path: Path) -> None:
     segments = [handmade_segment([b"the fox"], table) for table in (TABLE, OTHER_TABLE, TABLE)]
     storage.save(path, segments=segments, schema=b"")
     assert [number for kind, number in places_of(path.read_bytes()) if kind == 3] == [0, 1]
-    same_parts(storage.load(path).segments, segments)
+    same_parts(load_stored(path).segments, segments)
 
 
 def test_equal_columns_make_equal_files(saved: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.fsst"
-    stored = storage.load(saved)
+    stored = load_stored(saved)
     storage.save(again, segments=stored.segments, schema=stored.schema, index=stored.index)
     assert again.read_bytes() == saved.read_bytes()
 
@@ -117,7 +118,7 @@ def test_every_damaged_byte_is_found(saved: Path) -> None:
             damaged[at] ^= flip
             saved.write_bytes(damaged)
             with pytest.raises(ValueError, match=r"c\.fsst: "):
-                storage.load(saved)
+                load_stored(saved)
 
 
 def test_every_truncation_is_found(saved: Path) -> None:
@@ -125,17 +126,17 @@ def test_every_truncation_is_found(saved: Path) -> None:
     for size in range(len(data)):
         saved.write_bytes(data[:size])
         with pytest.raises(ValueError, match=r"c\.fsst: "):
-            storage.load(saved)
+            load_stored(saved)
         if size >= 64:
             saved.write_bytes(with_checksums(data[:16] + struct.pack("<Q", size) + data[24:size]))
             with pytest.raises(ValueError, match=r"c\.fsst: "):
-                storage.load(saved)
+                load_stored(saved)
 
 
 def test_appended_bytes_are_found(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes() + b"\0")
     with pytest.raises(ValueError, match=r"the file should have \d+ bytes, it has \d+"):
-        storage.load(saved)
+        load_stored(saved)
 
 
 def test_bytes_that_lie(saved: Path) -> None:
@@ -152,9 +153,9 @@ def test_bytes_that_lie(saved: Path) -> None:
                 expected = rows_of_file(lying)
             except ValueError:
                 with pytest.raises(ValueError, match=r"c\.fsst: "):
-                    storage.load(saved)
+                    load_stored(saved)
             else:
-                assert rows_of(cpu.read(storage.load(saved).segments)) == expected, at
+                assert rows_of(cpu.read(load_stored(saved).segments)) == expected, at
                 accepted += 1
     assert accepted > 100  # other literals, symbols, schema: not every change is an error
 
@@ -189,7 +190,7 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_lies_are_named(saved: Path, lie: str) -> None:
     section, offset, code, value, message = LIES[lie]
-    storage.load(saved)  # what is compiled and imported for that does not count
+    load_stored(saved)  # what is compiled and imported for that does not count
     data = bytearray(saved.read_bytes())
     start, size = places_of(data).get(section, (0, 0))
     struct.pack_into(f"<{code}", data, start + (offset if offset >= 0 else size + offset), value)
@@ -197,7 +198,7 @@ def test_lies_are_named(saved: Path, lie: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=message):
-            storage.load(saved)
+            load_stored(saved)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -218,7 +219,7 @@ def test_damage_is_named(saved: Path, section: tuple[int, int], name: str) -> No
     data[places_of(data)[section][0]] ^= 1
     saved.write_bytes(data)
     with pytest.raises(ValueError, match=f"{name}: checksum does not match"):
-        storage.load(saved)
+        load_stored(saved)
 
 
 @pytest.mark.parametrize("version", [0, NEWEST_VERSION + 1, 2**32 - 1])
@@ -227,22 +228,22 @@ def test_other_version(saved: Path, version: int) -> None:
     struct.pack_into("<I", data, 8, version)
     saved.write_bytes(data)
     with pytest.raises(ValueError, match=f"format version {version}; .* reads versions 1, 2, 3 and 4$"):
-        storage.load(saved)
+        load_stored(saved)
 
 
 def test_not_ours(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="missing"):
-        storage.load(tmp_path / "missing")
+        load_stored(tmp_path / "missing")
     with pytest.raises(ValueError, match="not a cudf_fsst file"):
-        storage.load(tmp_path)
+        load_stored(tmp_path)
     foreign = tmp_path / "foreign"
     for content in (b"", b"PAR1", b"PAR1" * 100):
         foreign.write_bytes(content)
         with pytest.raises(ValueError, match="foreign: not a cudf_fsst file"):
-            storage.load(foreign)
+            load_stored(foreign)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe: not a cudf_fsst file"):
-        storage.load(tmp_path / "pipe")
+        load_stored(tmp_path / "pipe")
 
 
 def test_a_text_mode_transfer_is_found(saved: Path) -> None:
@@ -250,7 +251,7 @@ def test_a_text_mode_transfer_is_found(saved: Path) -> None:
         damaged = saved.with_name("damaged.fsst")
         damaged.write_bytes(saved.read_bytes().replace(line_end, other))
         with pytest.raises(ValueError, match="not a cudf_fsst file"):
-            storage.load(damaged)
+            load_stored(damaged)
 
 
 def test_save_replaces_and_follows_links(saved: Path, tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_save_replaces_and_follows_links(saved: Path, tmp_path: Path) -> None:
     link.symlink_to(saved)
     storage.save(link, segments=[], schema=b"new")
     assert link.is_symlink()
-    assert storage.load(saved).schema == b"new"
+    assert load_stored(saved).schema == b"new"
     assert sorted(os.listdir(tmp_path)) == ["c.fsst", "link.fsst"]
 
 
@@ -269,7 +270,7 @@ def test_links_are_followed_wherever_they_lead(tmp_path: Path) -> None:
     storage.save(tmp_path / "a", segments=[], schema=b"new")  # nothing is there yet
     assert (tmp_path / "a").is_symlink()
     assert (tmp_path / "folder" / "b").is_symlink()
-    assert storage.load(tmp_path / "folder" / "c").schema == b"new"
+    assert load_stored(tmp_path / "folder" / "c").schema == b"new"
     (tmp_path / "round").symlink_to("round")
     with pytest.raises(OSError, match=r"symbolic links: .*round'$"):
         storage.save(tmp_path / "round", segments=[], schema=b"new")
@@ -305,7 +306,7 @@ def test_save_keeps_permissions(saved: Path, mode: int, written_as: list[int]) -
     link.symlink_to(saved)
     storage.save(link, segments=[], schema=b"newer")
     assert mode_of(saved) == mode
-    assert storage.load(saved).schema == b"newer"
+    assert load_stored(saved).schema == b"newer"
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002], ids=oct)
@@ -344,7 +345,7 @@ def test_no_other_group_gets_what_a_group_had(
     saved.chmod(mode)
     monkeypatch.setattr(os, "fchown", refuse)
     storage.save(saved, segments=[], schema=b"new")
-    assert storage.load(saved).schema == b"new"
+    assert load_stored(saved).schema == b"new"
     assert (saved.stat().st_gid, mode_of(saved)) == (os.getegid(), kept)
 
 
@@ -396,13 +397,13 @@ def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     segments = [handmade_segment([bytes([number]) * 300_000], TABLE, tile_size=1024) for number in range(4)]
     storage.save(path, segments=segments, schema=b"")
-    same_parts(storage.load(path).segments, segments)
+    same_parts(load_stored(path).segments, segments)
     data = bytearray(path.read_bytes())
     assert len(data) > 2**20
     data[places_of(data)[5, 2][0] + 1000] ^= 1
     path.write_bytes(data)
     with pytest.raises(ValueError, match="codes of segment 2: checksum does not match"):
-        storage.load(path)
+        load_stored(path)
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
@@ -439,7 +440,7 @@ def seconds(path: Path, streams: list[storage.Stream]) -> float:
         for _ in range(3):
             begin = time.process_time()
             storage.save_streams(path, streams=streams, schema=b"")
-            storage.load(path)
+            load_stored(path)
             times.append(time.process_time() - begin)
     finally:
         gc.enable()
@@ -471,7 +472,7 @@ def test_thousands_of_segments(tmp_path: Path) -> None:
     segments = [handmade_segment(some, tables[number % 300]) for number, some in enumerate(rows)]
     storage.save(path, segments=segments, schema=b"")
     assert path.stat().st_size > 2 * storage._WORTH_THREADS
-    stored = storage.load(path).segments
+    stored = load_stored(path).segments
     same_parts(stored, segments)
     everything = [row for some in rows for row in some]
     assert rows_of(cpu.read(stored)) == everything
@@ -483,4 +484,4 @@ def test_thousands_of_segments(tmp_path: Path) -> None:
     data[start + size - 1] ^= 1
     path.write_bytes(data)
     with pytest.raises(ValueError, match="codes of segment 8999: checksum does not match"):
-        storage.load(path)
+        load_stored(path)

@@ -18,6 +18,7 @@ from checker import Case, HostNodes, PandasColumn, cases_for, check
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage
+from stored_file import load_stored
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def test_a_codec_says_since_which_version(tmp_path: Path) -> None:
     frame["a"].fsst.compress(codec=toy_values.NAME).save(path)
     assert storage.version_of(path) == 4
     pd.testing.assert_series_equal(cudf_fsst.load(path).decompress(), frame["a"])
-    stored = storage.load(path)
+    stored = load_stored(path)
     storage.save_streams(path, streams=stored.streams, schema=stored.schema, version=3)
     with pytest.raises(ValueError, match=f"codec b'{toy_values.NAME}' is not known"):
         cudf_fsst.load(path)
@@ -197,6 +198,6 @@ def test_damaged_codes(tmp_path: Path) -> None:
     damaged = replace(segment, codes=codes)
     storage.save_streams(tmp_path / "a", streams=[(toy_text.NAME, [damaged])], schema=b"", version=4)
     with pytest.raises(ValueError, match=r"segment 0: codes: tile \d+ does not decode"):
-        storage.load(tmp_path / "a")
+        load_stored(tmp_path / "a")
     with pytest.raises(ValueError, match=r"the codes of tile \d+ do not decode"):
         cpu.read([damaged])
