@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,16 @@ def test_rows_share_no_list() -> None:
     found = series.fsst.compress(codec="dict").str.split(" ")
     found.iloc[0].append("more")
     assert found.iloc[2] == ["a", "b"]
+
+
+def test_categories_are_let_go_of() -> None:
+    def ask() -> None:
+        column = pd.Series([f"category {number}" for number in range(997)], dtype="category").fsst.compress()
+        assert len(column.str.upper()) == len(column)
+
+    ask()
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is pd.Index and len(one) == 997]
 
 
 def test_bytes() -> None:

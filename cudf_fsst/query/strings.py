@@ -34,7 +34,7 @@ _OWN = ("byte_count", "like")
 _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(None))
 
 
-#: The library's own, of Series without rows: to make one takes longer than some calls.
+#: The library's own, of Series of text without rows: to make one takes longer than some calls.
 _methods: dict[Any, Any] = {}
 
 
@@ -77,7 +77,7 @@ class StringMethods:
         method = _methods.get(key)
         if method is None:
             method = getattr(self._example().str, name)  # AttributeError in the library's words
-            if name in _ROW_BY_ROW and callable(method):
+            if column._is_text and name in _ROW_BY_ROW and callable(method):  # others hold their categories
                 _methods[key] = method
         if not callable(method):
             return decoded.as_a_whole(self._column, name, lambda series: getattr(series.str, name))
