@@ -50,7 +50,7 @@ class Values:
     ----------
     words : tuple of ndarray
         As `Decoder.compare_values` takes values.
-    wanted : ndarray of int16
+    size_groups : ndarray of int16
         Likewise.
     longest : int
         Bytes of the longest one.
