@@ -47,7 +47,7 @@ class Tools:
     """What measures: cuDF, seconds of a call by the host's clock and by the GPU's, each of so many calls."""
 
     library: Any
-    wall: Callable[[Call, int], float]
+    wall: Callable[..., float]
     events: Callable[[Call, int], float]
     first: Callable[[str], float]
     repeat: int
@@ -67,10 +67,12 @@ def check(found: Any, wanted: Any, what: str) -> None:
         raise AssertionError(f"{what} did not give the same values")
 
 
-def milliseconds(measure: str, ours: Call, plain: Call, tools: Tools, repeat: int, **common: Any) -> Iterator[Found]:
-    """A measure of ours and of cuDF."""
+def milliseconds(
+    measure: str, ours: Call, plain: Call, tools: Tools, repeat: int, *, threads: bool = False, **common: Any
+) -> Iterator[Found]:
+    """A measure of ours and of cuDF; with `threads`, of calls that begin some."""
     for codec, call in (("cudf_fsst", ours), ("cudf", plain)):
-        yield codec, {"measure": measure, "value": 1e3 * tools.wall(call, repeat), **common}
+        yield codec, {"measure": measure, "value": 1e3 * tools.wall(call, repeat, threads=threads), **common}
 
 
 def measure_frame16(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Found]:
@@ -87,7 +89,10 @@ def measure_frame16(frame: Any, tools: Tools, failed: list[str]) -> Iterator[Fou
         ("to_host", frame.fsst.to_host, frame.host_serialize),
         ("to_cudf", host.to_cudf, back),
     ):
-        yield from milliseconds(f"frame16_100k_{measure}_ms", ours, plain, tools, tools.repeat, **common)
+        threads = measure in ("to_host", "to_cudf")
+        yield from milliseconds(
+            f"frame16_100k_{measure}_ms", ours, plain, tools, tools.repeat, threads=threads, **common
+        )
 
 
 def measure_column(series: Any, tools: Tools, failed: list[str]) -> Iterator[Found]:

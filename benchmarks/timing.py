@@ -5,7 +5,7 @@ thread compiles others meanwhile. Whole calls are timed by the host's clock arou
 user waits for), kernels by CUDA events around every launch. GB/s are uncompressed characters / 1e9 / seconds.
 
 A call of less than a millisecond is mostly the host's work. Cores of a machine that others use, too, differ by a factor
-of up to two. So repeated calls stay on the core that is fastest when a process begins to measure: ours and others'.
+of up to two. So repeated calls stay on the core that is fastest when they begin: ours and others'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import time
 import timeit
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,6 @@ kernels.QUICK_FIRST = False
 CODEC_KERNELS = "text_compact", *(f"{codec}_{stage}" for codec in ("fsst", "onpair") for stage in ("encode", "decode"))
 
 
-@cache
 def fastest_core() -> int:
     """The core, of those that this process may use, that a short loop takes the least time on."""
     usable = os.sched_getaffinity(0)
