@@ -288,7 +288,18 @@ def comparison(results: Results) -> str:
         "\n\n* Each nvCOMP codec is shown with its best chunk size: the one whose ratio times both rates is highest.\n"
         "* nvCOMP's codecs compress the characters. Their offsets count as packed by its Cascaded codec, and that "
         "takes no time here.\n"
-        f"* Parquet and the pinned copy go to host memory and come from there.{cpu}\n\n{compared(results)}"
+        f"* Parquet and the pinned copy go to host memory and come from there.{cpu}\n{before_choice(results)}\n"
+        f"{compared(results)}"
+    )
+
+
+def before_choice(results: Results) -> str:
+    """What is to be said of level max where it was measured before GPUs compared tables."""
+    part = results.run["parts"].get(f"onpair_max:{DATASET}", {})
+    return (
+        '* onpair "max" was measured when the host still compared tables.\n'
+        if part.get("date", "9") < "2026-11-28"
+        else ""
     )
 
 

@@ -132,13 +132,14 @@ class Rows:
     def _different(self: _R, other: _R) -> list[int]:
         """Places of the columns that may differ from those of another one of the same dtypes: all but equal bytes.
 
-        A column that may have a NaN differs from others for some libraries, even if it has the same bytes. For cuDF it
-        does not differ from itself.
+        A column that may have a NaN differs from others for some libraries, even if it has the same bytes. For cuDF
+        alone nothing differs from itself.
         """
         places, owners, pairs = set[int](), list[int](), list[tuple[Leaf, Leaf]]()
         for place, (one, two) in enumerate(zip(self._contents, other._contents, strict=True)):
             may_have_nan = has_floats(one.type)
-            if one.type == two.type and one.node is two.node and not (may_have_nan and self.device == "cpu"):
+            same_object = other is self and self.device != "cpu"
+            if one.type == two.type and one.node is two.node and (same_object or not may_have_nan):
                 continue
             if one.type == two.type and not may_have_nan and form(one.node) == form(two.node):
                 pairs += zip(one.node.parts, two.node.parts, strict=True)

@@ -247,7 +247,7 @@ class Lane:
         if 0 in grid:
             return
         run = kernel.run
-        if type(args) is Arguments and (function := getattr(run, "ptr", 0)):
+        if type(args) is Arguments and not together and (function := getattr(run, "ptr", 0)):
             x, y, z = (*grid, 1, 1)[:3]
             driver.launchKernel(function, x, y, z, block, 1, 1, shared, self.stream.ptr, args.address, 0)
         else:
