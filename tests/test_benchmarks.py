@@ -210,7 +210,7 @@ def lineitem(rows: int) -> pd.DataFrame:
     )
 
 
-def clock(call: Callable[[], Any], repeat: int) -> float:
+def clock(call: Callable[[], Any], repeat: int, *, threads: bool = False) -> float:
     """Stands for both clocks: the call is made, and takes a millisecond."""
     call()
     assert repeat > 0
