@@ -154,13 +154,14 @@ def test_many_segments(rows: str, gpu: Gpu, rng: np.random.Generator, monkeypatc
     assert launches[:begun].count("onpair_encode") > 4  # there is memory for all rows by then
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_any_order_of_streams(order: str, gpu: Gpu, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("order", "level"), [*((order, "default") for order in ORDERS), ("lazy", "max"), ("random", "max")]
+)
+def test_any_order_of_streams(order: str, level: str, gpu: Gpu, rng: np.random.Generator) -> None:
     gpu.device.order = order
     strings = column([*text(rng, 3 * SEGMENT)])
-    for level in "default", "max":
-        [found] = compressed(gpu, [(strings, {"level": level})], FSST, ONPAIR)
-        same_segments(found, cpu.compress(strings, FSST, ONPAIR, level=level))
+    [found] = compressed(gpu, [(strings, {"level": level})], FSST, ONPAIR)
+    same_segments(found, cpu.compress(strings, FSST, ONPAIR, level=level))
 
 
 def test_what_is_refused(gpu: Gpu) -> None:
