@@ -57,15 +57,7 @@ __device__ __forceinline__ void draw_sample(const TrainView& view, TrainState& s
   const u8* const from = reinterpret_cast<const u8*>(*Found(scope.found, scope.segments).first_char + start);
   u8* const to = reinterpret_cast<u8*>(view.sample);
   for (u32 i = thread / 32; i < room; i += threads / 32) {
-    const u64 at = chunk_start(i, chars, most, 0);
-    u8 some[CHUNK / 32];  // on their way together
-#pragma unroll
-    for (u32 k = 0; k < CHUNK / 32; ++k) {
-      const u64 place = at + 32 * k + lane_id();
-      some[k] = place < chars ? from[place] : 0;
-    }
-#pragma unroll
-    for (u32 k = 0; k < CHUNK / 32; ++k) to[CHUNK * i + 32 * k + lane_id()] = some[k];
+    copy_sample_chunk(from, chunk_start(i, chars, most, 0), chars, to, CHUNK * i);
   }
   const u64 part = u64(room) * CHUNK;
   const u32 codes = 1u << u32(view.bits);

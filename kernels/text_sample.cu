@@ -29,14 +29,6 @@ extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) text_sample(const S
   u8* const to = reinterpret_cast<u8*>(view.sample);
   const u32 warps = SAMPLE_THREADS / 32;
   for (u32 i = blockIdx.x * warps + threadIdx.x / 32; i * u64(SAMPLE_CHUNK) < nbytes; i += gridDim.x * warps) {
-    const u64 at = chunk_start(i, chars, chunks, 1);
-    u8 some[SAMPLE_CHUNK / 32];  // on their way together
-#pragma unroll
-    for (u32 k = 0; k < SAMPLE_CHUNK / 32; ++k) {
-      const u64 place = at + 32 * k + lane_id();
-      some[k] = place < chars ? from[place] : 0;
-    }
-#pragma unroll
-    for (u32 k = 0; k < SAMPLE_CHUNK / 32; ++k) to[u64(i) * SAMPLE_CHUNK + 32 * k + lane_id()] = some[k];
+    copy_sample_chunk(from, chunk_start(i, chars, chunks, 1), chars, to, u64(i) * SAMPLE_CHUNK);
   }
 }

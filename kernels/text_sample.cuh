@@ -33,3 +33,16 @@ __device__ __forceinline__ u64 chunk_start(u32 i, u64 chars, u32 chunks, u32 dra
   const u64 room = (i + 1) * chars / chunks - first - SAMPLE_CHUNK + 1;
   return first + x * (room >> 32) + (x * (room & 0xffffffff) >> 32);
 }
+
+// Copies a chunk, which starts at `at` of `chars` characters, by one warp; what is behind them is zeros. `begin`: where in `to`.
+template <typename Begin>
+__device__ __forceinline__ void copy_sample_chunk(const u8* from, u64 at, u64 chars, u8* to, Begin begin) {
+  u8 some[SAMPLE_CHUNK / 32];  // on their way together
+#pragma unroll
+  for (u32 k = 0; k < SAMPLE_CHUNK / 32; ++k) {
+    const u64 place = at + 32 * k + lane_id();
+    some[k] = place < chars ? from[place] : 0;
+  }
+#pragma unroll
+  for (u32 k = 0; k < SAMPLE_CHUNK / 32; ++k) to[begin + 32 * k + lane_id()] = some[k];
+}
