@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -38,46 +39,46 @@ class Rows:
     # What a column and a frame each say of themselves: nothing is a `Rows` alone --------------------------------------
 
     @property
+    @abstractmethod
     def _contents(self) -> Sequence[Content]:
         """The columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _made_of(self: _R, contents: Sequence[Content], backend: Backend, index: CompressedIndex) -> _R:
         """An object of this class with other columns, without proxies."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
         """A Series or a DataFrame of what was read of the columns; `labels`: their index."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _row(self, number: int) -> Any:
         """One row, as ``iloc`` gives it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _columns_at(self: _R, places: Sequence[int]) -> _R:
         """A frame of some of the columns, with the index; of a column itself."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_like(self: _R, other: _R) -> bool:
         """Whether another one of as many rows has the same labels and dtypes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _save(self, path: Any, **options: Any) -> None:
         """Write what is in host memory to a file; see `save` and `files.save`."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def uncompressed_nbytes(self) -> int:
         """Bytes in Arrow."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decompress(self) -> Any:
         """All rows, a Series or a DataFrame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copy(self: _R) -> _R:
         """A new one, which shares everything with this one."""
-        raise NotImplementedError
 
     # What it is -------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,3 +152,15 @@ def test_imports_are_found() -> None:
 def test_wrong_tables_are_noticed() -> None:
     with pytest.raises(AssertionError, match="not below"):
         rooms_of("| a | `a/` | holds | nothing |\n| b | `b/` | holds | a |")
+
+
+@pytest.mark.parametrize("kind", [cudf_fsst.CompressedColumn, cudf_fsst.CompressedFrame])
+def test_nothing_is_left_abstract(kind: type) -> None:
+    """What the rooms' bases only ask for, columns and frames say of themselves."""
+    asked = {name for base in kind.__mro__ for name, one in vars(base).items() if _is_abstract(one)}
+    assert asked
+    assert not [name for name in asked if _is_abstract(inspect.getattr_static(kind, name))]
+
+
+def _is_abstract(attribute: object) -> bool:
+    return getattr(attribute, "__isabstractmethod__", False)

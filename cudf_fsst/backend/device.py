@@ -199,7 +199,7 @@ class DeviceBackend:
         with self.current(), cudf.Access() as access:
             try:
                 buffers, kind, stored = cudf.describe(answers, access)
-            except (TypeError, NotImplementedError):  # nothing that is compressed
+            except (TypeError, NotImplementedError):  # of a dtype that no column has: the library gathers them
                 return None
             with DECODE, _gpu().Lane() as lane:
                 found = _gpu().codecs.spread(node, buffers, lane=lane)

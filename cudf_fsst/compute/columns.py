@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ class Columns(Labelled, query.Questions):
     __slots__ = ()
 
     @classmethod
+    @abstractmethod
     def _make(
         cls: type[_C],
         content: Content,
@@ -36,8 +38,7 @@ class Columns(Labelled, query.Questions):
         index: CompressedIndex,
         dtype: Any = None,
         proxied: bool = False,
-    ) -> _C:
-        raise NotImplementedError
+    ) -> _C: ...
 
     # One value --------------------------------------------------------------------------------------------------------
 

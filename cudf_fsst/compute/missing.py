@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -51,13 +52,13 @@ class Refused:
 
     __slots__ = ()
 
+    @abstractmethod
     def _instead_of(self, before: str, after: str) -> str:
         """What to write for an operator between `before` and `after`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _instead_of_setting(self, key: Any) -> str:
         """What to write for a change of `key` in place."""
-        raise NotImplementedError
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} does not change; {self._instead_of_setting(key)}")

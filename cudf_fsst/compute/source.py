@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ class FrameSource(Rows):
     _labels: Any
 
     @classmethod
+    @abstractmethod
     def _make(
         cls: type[_F],
         backend: Backend,
@@ -29,46 +31,45 @@ class FrameSource(Rows):
         labels: Any,
         index: CompressedIndex,
         proxied: bool = False,
-    ) -> _F:
-        raise NotImplementedError
+    ) -> _F: ...
 
+    @abstractmethod
     def _columns_at(self: _F, places: Sequence[int]) -> _F:
         """A frame of some columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _dtypes(self, *, categories: bool = True) -> list[Any]:
         """Dtype of each column; without `categories`, those of categories have none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _categories(self, stream: Any, places: Sequence[int] | None = None) -> Any:
         """A DataFrame in which strings that have a dictionary are categories; `places`: of these columns alone."""
-        raise NotImplementedError
 
-    def __contains__(self, label: object) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def __contains__(self, label: object) -> bool: ...
 
-    def __getitem__(self, key: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def __getitem__(self, key: Any) -> Any: ...
 
+    @abstractmethod
     def column_at(self, place: int) -> Any:
         """A compressed column, by its place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def isna(self) -> Any:
         """Whether values are missing: a DataFrame of booleans."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def columns(self) -> Any:
         """Labels of the columns."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def dtypes(self) -> Any:
         """Dtype of each column."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes of everything kept."""
-        raise NotImplementedError

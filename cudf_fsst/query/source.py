@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,44 +25,44 @@ class ColumnSource:
     _name: Any
     _proxied: bool
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @property
+    @abstractmethod
     def dtype(self) -> Any:
         """Dtype of the Series."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def null_count(self) -> int:
         """Missing values, as Arrow counts them."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _is_text(self) -> bool:
         """Whether it holds strings, of a dtype of strings."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decompress(self) -> Any:
         """The Series, or a proxy of cudf.pandas around it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _range(self, start: int, stop: int | None) -> Any:
         """Rows as a Series."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _unlabelled(self, start: int, stop: int | None) -> Any:
         """Rows as a Series that is labelled from 0."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _default_pieces(self) -> Sequence[tuple[int, int]]:
         """Row ranges of pieces that are decoded one after another; none without rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _out(self, data: Any) -> Any:
         """A proxy of cudf.pandas around data, if the column came from one."""
-        raise NotImplementedError

@@ -15,6 +15,7 @@ import numpy as np
 from ...device.memory import ALIGNMENT, Lane, SideLanes, Workspace, device_attributes
 from ...device.waits import Steps
 from ..cuda_kernels import blocks
+from ..part import align
 from ..scratch import scratch_limit
 from ..table import Table
 from . import launch, plan
@@ -71,8 +72,8 @@ def _most_tiles(column: RoomColumn) -> int:
 
 def _slot_nbytes(tiles: int) -> tuple[int, int, int]:
     """Bytes of a slot's codes, of its pieces' lengths and its tiles' lengths."""
-    sizes = tiles * COMPARED_TILE, 4 * (tiles // launch.PIECE_TILES), tiles
-    return tuple(blocks(nbytes, ALIGNMENT) * ALIGNMENT for nbytes in sizes)  # type: ignore[return-value]
+    codes, pieces = tiles * COMPARED_TILE, 4 * (tiles // launch.PIECE_TILES)
+    return align(codes, ALIGNMENT), align(pieces, ALIGNMENT), align(tiles, ALIGNMENT)
 
 
 class _Candidate:
