@@ -128,6 +128,33 @@ def test_joins_of_many_rows(few: bool) -> None:
             assert len(packed[some].merge(f, **options)) == len(wanted)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"on": "k"},
+        {"on": ["k", "s"], "suffixes": ("", "_right")},
+        {},
+        {"left_on": ["s", "k"], "right_on": ["s", "k"]},
+        {"left_on": ["s", "x"], "right_on": ["s", "y"]},
+        {"left_on": "x", "right_index": True},
+    ],
+    ids=str,
+)
+def test_right_joins(options: dict[str, Any]) -> None:
+    """cuDF, which swaps the frames, has their columns in another order than pandas."""
+    cudf = pytest.importorskip("cudf")
+    df = cudf.DataFrame({"x": [1, 2, 3, 4], "s": ["a", "b", None, "d"], "k": [7, 8, 9, 7], "z": ["u", "v", "w", None]})
+    right = cudf.DataFrame({"y": [2, 1, 5], "k": [8, 7, 1], "s": ["b", "x", "d"], "z": ["r", None, "t"]})
+    wanted = on_host(df.merge(right, how="right", **options))
+    f = df.fsst.compress()
+    for one in (right, right.fsst.compress()):
+        found = on_host(f.merge(one, how="right", **options))
+        assert list(found.columns) == list(wanted.columns)
+        by = list(found.columns)
+        found, wanted = (made.sort_values(by, ignore_index=True) for made in (found, wanted))
+        pd.testing.assert_frame_equal(found, wanted)
+
+
 COLUMN_CALLS = (
     "sum min max mean std var median any all count quantile dropna drop_duplicates mode describe quantiles "
     "dt.year fillna sample"

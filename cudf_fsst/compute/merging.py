@@ -238,7 +238,8 @@ def _labels(left: _Side, right: _Side, how: str, options: Mapping[str, Any]) -> 
     new = [name not in left.labels for name in right.labels]
     shared = any(label in first for label, is_new in zip(second, new, strict=True) if is_new)
     plain = isinstance(options.get("suffixes", ()), tuple) and not (first.hasnans or second.hasnans)
-    if plain and not options.get("indicator") and how in _BOTH_SIDES and not shared:
+    plain = plain and not options.get("indicator") and how in _BOTH_SIDES and not _cudf_swaps(left, how)
+    if plain and not shared:
         same = not any(new) and (first.dtype, first.name) == (second.dtype, second.name)
         return first if same else first.append(second[new])
     empty = [left.rows(0, 0), right.rows(0, 0)]
@@ -310,7 +311,7 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], lab
     # pandas looks at all keys to validate them, and where their dtypes differ, at least whether there are some.
     fewer = not options.get("validate") and (left.data.device != "cpu" or _are_alike(left, right))
     matches = left.joined(right, how, fewer=fewer).merge(right.joined(left, how, fewer=fewer), how=how, **join_options)
-    interop, columns = left.data._backend.interop, list[Any]()
+    interop, columns = left.data._backend.interop, dict[str, Any]()
     joined = dict(zip(matches.columns, interop.columns(matches), strict=True))
     for side, first_side in ((left, None), (right, left)):
         if side.number not in joined:  # the rows of one side alone are asked for
@@ -324,5 +325,23 @@ def _merged(left: _Side, right: _Side, how: str, options: Mapping[str, Any], lab
             numbers = numbers.dropna()
         payload = interop.columns(side.take(taken, numbers.astype("int64").values, present)) if taken else []
         by_name = dict(zip((side.labels[place] for place in taken), payload, strict=True))
-        columns += [by_name[name] if name in by_name else joined.pop(name) for name in contributed]
-    return interop.frame([*columns, *joined.values()], labels, matches.index)  # last is the indicator
+        columns |= {name: by_name[name] if name in by_name else joined.pop(name) for name in contributed}
+    if _cudf_swaps(left, how):
+        columns = {name: columns[name] for name in _swapped(left, right, options)}
+    return interop.frame([*columns.values(), *joined.values()], labels, matches.index)  # last is the indicator
+
+
+def _cudf_swaps(left: _Side, how: str) -> bool:
+    """Whether cuDF joins the right frame with the left one, which changes the order of the columns."""
+    return how == "right" and left.data.device != "cpu"
+
+
+def _swapped(left: _Side, right: _Side, options: Mapping[str, Any]) -> Any:
+    """What columns of a right join are called while they are joined, in cuDF's order."""
+    keys: dict[str, Any] = {"on": left, "left_on": left, "right_on": right}
+    options = {name: value for name, value in options.items() if name != "suffixes" and value is not None}
+    options |= {name: [side.labels[place] for place in side.keys] for name, side in keys.items() if name in options}
+    tables = [side.rows(0, 0) for side in (left, right)]
+    for table, side in zip(tables, (left, right), strict=True):
+        table.columns = side.labels
+    return tables[0].merge(tables[1], how="right", **options).columns
