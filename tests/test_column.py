@@ -250,6 +250,26 @@ def test_bytes_that_are_not_utf8(dtype) -> None:
     assert column[:3].tolist()[:2] == ["ok", "é"]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.str.find("é"),
+        lambda c: c.str.upper(),
+        lambda c: c.str.split(),
+        lambda c: c.str.extract("(o)"),
+        lambda c: c.str[0],
+        lambda c: c.map({"ok": "x"}),
+        lambda c: c.describe(),
+        lambda c: c.to_list(),
+        lambda c: c.astype("category"),
+    ],
+)
+def test_calls_that_make_strings_of_bytes_that_are_not_utf8(call) -> None:
+    """What Arrow raises there is of several types, and names no row."""
+    with pytest.raises(UnicodeDecodeError, match=r"in row 3$"):
+        call(of_any_bytes(STR, pd.RangeIndex(1500)))
+
+
 def test_arrow_array() -> None:
     column = pd.Series(["a", None, ""], dtype="str").fsst.compress()
     assert pa.array(column).equals(pa.array(["a", None, ""]))

@@ -131,6 +131,7 @@ class Columns(Labelled, query.Questions):
             return values.reset_index(drop=True) if ignore_index else values
 
     @at_caller
+    @query.bytes_named
     def map(self, func: Any, na_action: Any = None, **options: Any) -> Any:
         """Other values in the place of each, as the library's ``map`` gives them; a Series.
 
@@ -186,7 +187,7 @@ class Columns(Labelled, query.Questions):
     def _changed(self: _C, change: Callable[[Any], Any]) -> _C:
         """The result of a call of the library on the decompressed column, compressed, with the same name and index."""
         backend = self._backend
-        with backend.current():
+        with backend.current(), query.naming_bytes(self):
             series = change(self._range(0, None))
             options = {"table": None, "tile_size": "auto", "level": "default"}
             ((content,), _) = backend.compress([SeriesTask(series, None, options, lenient=True)])
@@ -207,6 +208,7 @@ class Columns(Labelled, query.Questions):
         return self._content.node.null_count > 0 or self._may_have_nan
 
     @at_caller
+    @query.bytes_named
     def _whole(self, name: str, options: Mapping[str, Any]) -> Any:
         """The answer of the decompressed column."""
         return getattr(self._out(self._range(0, None)), name)(**options)

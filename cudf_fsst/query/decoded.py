@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import DeviceBackend
 from ..interop import pandas as interop_pandas
 from .source import LOGGER, ColumnSource
+from .text import bytes_named
 
 #: Rows that get their answers at a time from those of distinct values: on the host, and on a GPU.
 _HOST_ROWS, _DEVICE_ROWS = 1 << 20, 1 << 24
@@ -22,6 +23,7 @@ _AS_LONG = frozenset(
 )
 
 
+@bytes_named
 def row_by_row(column: ColumnSource, name: str, ask: Callable[[Any], Any], *, raw: bool = False) -> Any:
     """Ask something whose answer depends on the value of each row alone: once a distinct value where there is a choice.
 
@@ -86,6 +88,7 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
         return column._out(result) if raw else result
 
 
+@bytes_named
 def in_pieces(column: ColumnSource, name: str, ask: Callable[..., Any], *others: Any, raw: bool = False) -> Any:
     """Ask piece after piece of the decoded column; the answers, a value a row each, are joined.
 
@@ -154,6 +157,7 @@ def _piece(column: ColumnSource, start: int, stop: int) -> Any:
         raise
 
 
+@bytes_named
 def as_a_whole(column: ColumnSource, name: str, ask: Callable[[Any], Any]) -> Any:
     """Ask the whole decoded column."""
     LOGGER.debug("%s: decoded as a whole", name)

@@ -50,8 +50,7 @@ class _RunValues(NamedTuple):
 def to_categorical(column: ColumnSource) -> Any:
     """The column as categories: what ``column.decompress().astype("category")`` gives."""
     if not column._content.node.coded:
-        with naming_bytes(column):
-            return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
+        return decoded.as_a_whole(column, "to_categorical", lambda series: series.astype("category"))
     LOGGER.debug("to_categorical: codes")
     backend = column._backend
     with backend.current():

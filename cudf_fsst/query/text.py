@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +17,8 @@ from ..interop.pandas import is_object
 from ..lazy import WeakCache
 from .source import ColumnSource
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 #: Columns that were looked at.
 _known: WeakCache[Node, bool] = WeakCache()
 
@@ -44,6 +46,17 @@ def is_text(column: ColumnSource) -> bool:
     if known is None:
         known = _known.put(node, all(_is_text(column, start, stop) for start, stop in column._default_pieces()))
     return known
+
+
+def bytes_named(function: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
+    """Have a function of a column say which row it is where bytes are not UTF-8, as `naming_bytes` does."""
+
+    @wraps(function)
+    def call(column: Any, *args: _P.args, **options: _P.kwargs) -> _T:
+        with naming_bytes(column):
+            return function(column, *args, **options)
+
+    return call
 
 
 @contextmanager
