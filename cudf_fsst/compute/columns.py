@@ -131,7 +131,6 @@ class Columns(Labelled, query.Questions):
             return values.reset_index(drop=True) if ignore_index else values
 
     @at_caller
-    @query.bytes_named
     def map(self, func: Any, na_action: Any = None, **options: Any) -> Any:
         """Other values in the place of each, as the library's ``map`` gives them; a Series.
 
@@ -144,7 +143,8 @@ class Columns(Labelled, query.Questions):
         options = {"na_action": na_action, **options}
         if self._has_dictionary and (isinstance(func, Mapping) or hasattr(func, "iloc")):
             return query.row_by_row(self, "map", lambda series: series.map(func, **options))
-        return self._out(self._range(0, None)).map(func, **options)
+        with query.naming_bytes(self):
+            return self._out(self._range(0, None)).map(func, **options)
 
     def to_list(self) -> list[Any]:
         """The values, a list."""
@@ -208,10 +208,10 @@ class Columns(Labelled, query.Questions):
         return self._content.node.null_count > 0 or self._may_have_nan
 
     @at_caller
-    @query.bytes_named
     def _whole(self, name: str, options: Mapping[str, Any]) -> Any:
         """The answer of the decompressed column."""
-        return getattr(self._out(self._range(0, None)), name)(**options)
+        with query.naming_bytes(self):
+            return getattr(self._out(self._range(0, None)), name)(**options)
 
     @at_caller
     def _over_pieces(self, ask: Callable[[Any], Any]) -> list[Any]:

@@ -16,12 +16,11 @@ from .distinct import categorical, coded, distinct_values
 from .numbers import is_among
 from .questions import Questions
 from .strings import StringMethods
-from .text import bytes_named, made_of_text, naming_bytes
+from .text import made_of_text, naming_bytes
 
 __all__ = [
     "Questions",
     "StringMethods",
-    "bytes_named",
     "categorical",
     "coded",
     "distinct_values",

@@ -52,7 +52,7 @@ def bytes_named(function: Callable[Concatenate[Any, _P], _T]) -> Callable[Concat
     """Have a function of a column say which row it is where bytes are not UTF-8, as `naming_bytes` does."""
 
     @wraps(function)
-    def call(column: Any, *args: _P.args, **options: _P.kwargs) -> _T:
+    def call(column: Any, /, *args: _P.args, **options: _P.kwargs) -> _T:
         with naming_bytes(column):
             return function(column, *args, **options)
 
