@@ -362,8 +362,11 @@ class Rows:
         if isinstance(backend, HostBackend):
             self._save(path, **options)
             return
-        index = self._index.with_levels(move(self._index.levels, backend.to_host))  # labels are looked at first
         with backend.leaving() as (mover, arrived):
+            index = self._index.with_levels(move(self._index.levels, mover))
+            for part in [part for node in index.nodes for part in node.parts]:  # labels are looked at first
+                arrived(part.meta)
+                arrived(part.codes)
             there = self._made_of(move(self._contents, mover), HostBackend(), index)
             there._save(path, **options, arrived=arrived)
 

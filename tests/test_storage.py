@@ -408,7 +408,7 @@ def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_bytes_that_arrive_later(compression: str | None, tmp_path: Path) -> None:
-    """Buffers are looked at when they have arrived, and not before."""
+    """Buffers are looked at when they have arrived, and not before; nothing else is waited for, or twice."""
     streams: list[storage.Stream] = [("fsst", small_column()), ("raw", [PIECE] * 3)]
     of: dict[str, Any] = {"schema": b"a schema", "compression": compression, "version": 4}
     storage.save_streams(tmp_path / "whole", streams=streams, **of)
@@ -420,14 +420,15 @@ def test_bytes_that_arrive_later(compression: str | None, tmp_path: Path) -> Non
         return made
 
     def arrived(buffer: Any) -> None:
-        if id(buffer) in contents:
-            contents[id(buffer)][0][:] = contents[id(buffer)][1]
+        made, source = contents.pop(id(buffer))
+        made[:] = source
 
     late: list[storage.Stream] = [
         (codec, [replace(part, meta=on_its_way(part.meta), codes=on_its_way(part.codes)) for part in parts])
         for codec, parts in streams
     ]
     storage.save_streams(tmp_path / "late", streams=late, arrived=arrived, **of)
+    assert not contents
     assert (tmp_path / "late").read_bytes() == (tmp_path / "whole").read_bytes()
 
 

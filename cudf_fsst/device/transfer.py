@@ -192,9 +192,9 @@ class Outbox:
         return [with_buffers(part, meta, codes) for part, meta, codes in zip(parts, *sent, strict=True)]
 
     def wait(self, sent: Any) -> None:
-        """Wait until an array that `send_in_order` gave is there, in any thread; not for anything else."""
-        if (copied := self._copied.get(id(sent))) is not None:
-            copied[0].synchronize()
+        """Wait until an array that `send_in_order` gave is there, in any thread; of any other one, until all are."""
+        copied = self._copied.get(id(sent))
+        (self._lane.stream if copied is None else copied[0]).synchronize()
 
     def send_all(self, buffers: Sequence[Any], after: Lane) -> list[npt.NDArray[np.uint8]]:
         """Start to copy device buffers; pinned memory for them is taken at once."""

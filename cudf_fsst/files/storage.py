@@ -108,7 +108,7 @@ def save(
     storage_options
         For URLs.
     arrived : callable or None
-        Waits until a buffer of a segment holds what is to be written. None: all of them do.
+        Waits until a buffer of a segment, which is contiguous, holds what is to be written. None: all of them do.
 
     Raises
     ------
@@ -220,6 +220,9 @@ class _Sections:
         contents += [(META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
         contents += [(CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
         self._contents, self._arrived = contents, arrived
+        # Of sections whose bytes may be on their way what is waited for, once: no copy of it, and nothing else.
+        awaited = [*(part.meta for part in parts), *(part.codes for part in parts)] if arrived is not None else []
+        self._awaited: dict[int, Any] = dict(enumerate(awaited, len(contents) - len(awaited)))
         if compression is not None:
             sizes = [memoryview(content).nbytes for _, _, content in contents]
             _share(lambda number: self._wrap(number, compression), range(len(contents)), sizes)
@@ -245,8 +248,9 @@ class _Sections:
 
     def _there(self, number: int) -> tuple[int, int, Any]:
         """Kind, number and bytes of a section, all of which are there."""
-        if self._arrived is not None:
-            self._arrived(self._contents[number][2])
+        if self._arrived is not None and number in self._awaited:
+            self._arrived(self._awaited[number])
+            del self._awaited[number]
         return self._contents[number]
 
     def together(self, run: Sequence[int]) -> tuple[int, list[Any]]:
