@@ -9,7 +9,8 @@ What is used is found in the sources, as far as reading them can tell:
   is called, to take as many arguments and keywords of these names;
 * attributes of other objects, as ``column.plc_column``: a class that the sources name, or one of `ALSO`, has to have
   it, and where it is called, to take the arguments. What the package itself, Python, NumPy, pandas or Arrow have by
-  that name is taken to be theirs. Modules that need what is not installed, as Dask, are left out of this.
+  that name is taken to be theirs. Modules that need what is not installed, as Dask, are left out of this;
+* `MEMBERS`, each of which its class has to have.
 
 The end is a line for each thing that is missing, and exit status 1 if there are any.
 """
@@ -47,6 +48,15 @@ ALSO = (
     "pylibcudf.io.types.ColumnInMetadata",
     "pylibcudf.io.types.TableWithMetadata",
     "rmm.pylibrmm.stream.Stream",
+)
+
+#: What the sources use of such objects by names that other classes have, too: `Lane.launch` gives CUDA kernels by address.
+MEMBERS = (
+    "cupy.cuda.function.Function.ptr",
+    "cupy.RawKernel.kernel",
+    "cupy.RawKernel.max_dynamic_shared_size_bytes",
+    "cupy.RawKernel.shared_size_bytes",
+    "cupy.RawModule.get_function",
 )
 
 #: Attributes that a module gives to classes which it makes.
@@ -293,7 +303,7 @@ def _plain(modules: list[_Module]) -> set[str]:
     return found
 
 
-def check(package: Path = PACKAGE, also: tuple[str, ...] = ALSO) -> Found:
+def check(package: Path = PACKAGE, also: tuple[str, ...] = ALSO, exactly: tuple[str, ...] = MEMBERS) -> Found:
     """Look for all that a package uses."""
     modules, found, classes = sources(package), Found(), []
     uses = [use for module in modules for use in module.uses()]
@@ -310,6 +320,14 @@ def check(package: Path = PACKAGE, also: tuple[str, ...] = ALSO) -> Found:
     for name in also:
         try:
             classes.append(resolve(*_cut(name)))
+        except (ImportError, AttributeError) as error:
+            found.missing.append(f"{Path(__file__).name}: {name}: {error}")
+    for name in exactly:
+        found.names += 1
+        holder, member = _cut(name)
+        try:
+            library, (kind,) = _cut(holder)
+            resolve(library, (kind, *member))
         except (ImportError, AttributeError) as error:
             found.missing.append(f"{Path(__file__).name}: {name}: {error}")
     for use in uses:

@@ -103,7 +103,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def found(script: Any, package: Path, text: str) -> Any:
     (package / "module.py").write_text(text)
-    return script.check(package, ())
+    return script.check(package, (), ())
 
 
 def test_what_is_there(script: Any, package: Path) -> None:
@@ -148,10 +148,16 @@ def test_modules_of_what_is_not_installed(script: Any, package: Path) -> None:
 
 def test_classes_that_the_sources_do_not_name(script: Any, package: Path) -> None:
     (package / "module.py").write_text("import cudf\nx.go(); x.limit")
-    assert len(script.check(package, ()).missing) == 2
-    assert script.check(package, ("cudf.core.inside.Thing",)).missing == []
-    (said,) = [one for one in script.check(package, ("cudf.core.inside.Gone",)).missing if "Gone" in one]
+    assert len(script.check(package, (), ()).missing) == 2
+    assert script.check(package, ("cudf.core.inside.Thing",), ("cudf.core.inside.Thing.go",)).missing == []
+    (said,) = [one for one in script.check(package, ("cudf.core.inside.Gone",), ()).missing if "Gone" in one]
     assert "check_gpu_api.py" in said
+
+
+def test_members_of_a_class_that_others_have_too(script: Any, package: Path) -> None:
+    (package / "module.py").write_text("import cudf\ncudf.Series.free(1)")
+    (said,) = script.check(package, (), ("cudf.Series.method", "cudf.core.inside.Thing.method")).missing
+    assert "Thing.method: type object 'Thing' has no attribute 'method'" in said
 
 
 def test_parameters_of_functions_in_cython(script: Any) -> None:
@@ -192,4 +198,7 @@ def test_the_package_is_read(script: Any) -> None:
     assert {"cudf.Series.from_pylibcudf", "pylibcudf.Column", "rmm.DeviceBuffer", "cupy.RawModule"} <= named
     attributes = {use.names[0] for use in uses if not use.library and use.where.startswith("cudf_fsst/interop/cudf")}
     assert {"plc_column", "null_mask", "access", "_column"} <= attributes
+    launch = next(use for use in uses if str(use) == "cupy.cuda.driver.launchKernel")
+    assert launch.call == (11, ())
+    assert "cupy.cuda.function.Function.ptr" in script.MEMBERS  # which that gets, by a name that many have
     assert len(named) > 60
