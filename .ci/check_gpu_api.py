@@ -50,7 +50,7 @@ ALSO = (
     "rmm.pylibrmm.stream.Stream",
 )
 
-#: What the sources use of such objects by names that other classes have, too: `Lane.launch` gives CUDA kernels by address.
+#: What the sources use of such objects by names that others have, too: `Lane.launch` gives kernels by address.
 MEMBERS = (
     "cupy.cuda.function.Function.ptr",
     "cupy.RawKernel.kernel",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import cudf_fsst
 from column_cases import words
+from cudf_fsst import SymbolTable, joining
 
 
 @pytest.mark.usefixtures("small_segments")
@@ -137,6 +142,54 @@ def test_compressor_refuses() -> None:
     for method in (compressor.finish, lambda: compressor.append(words(5))):
         with pytest.raises(ValueError, match="finished"):
             method()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "options", "error", "message"),
+    [
+        ([{"a": [1]}, {"b": [1]}], {}, ValueError, r"so far have columns \['a'\], this one has \['b'\]"),
+        ([{"a": [1]}, {"a": [1.5]}], {}, TypeError, "column 'a': the pieces so far are of dtype int64, this one is f"),
+        (
+            [{"a": [Decimal(1)]}, {"a": [date(2020, 1, 1)]}],
+            {},
+            TypeError,
+            "^column 'a': the pieces so far are of Arrow",
+        ),
+        ([{"a": ["x"]}], {"codec": "onpair"}, TypeError, "codecs= names those of a DataFrame"),
+        ([{"a": ["x"]}], {"table": SymbolTable((b"x",))}, TypeError, "table is for columns of strings"),
+    ],
+)
+def test_compressor_refuses_frames(pieces, options, error, message: str) -> None:
+    *first, last = (pd.DataFrame(piece) for piece in pieces)
+    compressor = cudf_fsst.Compressor(**options)
+    for piece in first:
+        compressor.append(piece)
+    with pytest.raises(error, match=message):
+        compressor.append(last)
+
+
+def test_objects_of_several_arrow_types() -> None:
+    """What is missing alone is of any type, also behind other pieces; equal categories may be of several, too."""
+    nothing, one, other = ([None], [Decimal(1)], [date(2020, 1, 1)])
+    compressor = cudf_fsst.Compressor()
+    for values in (nothing, one, nothing, one):
+        compressor.append(pd.Series(values, dtype=object))
+    with pytest.raises(TypeError, match=r"^the pieces so far are of Arrow type decimal.*, this one is date32"):
+        compressor.append(pd.Series(other, dtype=object))
+    assert compressor.finish().decompress().tolist() == [None, Decimal(1), None, Decimal(1)]
+    for pair in ((one, other), map(pd.Categorical, (one, [Decimal("1.0")]))):
+        columns = [pd.Series(values, dtype=getattr(values, "dtype", object)).fsst.compress() for values in pair]
+        assert columns[0].dtype == columns[1].dtype
+        with pytest.raises(TypeError, match=r"^columns: several Arrow types, "):
+            cudf_fsst.concat(columns)
+
+
+def test_lists_of_too_many_values() -> None:
+    lists = pd.Series([[1], [2]], dtype=pd.ArrowDtype(pa.list_(pa.int8()))).fsst.compress()
+    node = lists._content.node
+    long = replace(node, children=(replace(node.children[0], rows=2**31 - 2),))
+    with pytest.raises(ValueError, match=r"^some: lists of 2147483648 values together"):
+        joining.join_columns([[node, long]], lists._backend, ["some"])
 
 
 def test_pieces_outlive_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,8 @@ _OWN = ("byte_count", "like")
 _SCALARS = (str, bytes, int, float, bool, np.generic, re.Pattern, dict, type(None))
 
 
-#: The library's own, of Series of text without rows: to make one takes longer than some calls.
+#: The library's own, of Series of text without rows: to make one takes longer than some calls. There are some dtypes of
+#: text, and of each at most the methods of `_ROW_BY_ROW`.
 _methods: dict[Any, Any] = {}
 
 
