@@ -26,6 +26,7 @@ __all__ = ["emulator", "gpu"]
 
 @pytest.mark.trains
 @pytest.mark.sampled(5)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case: str, level: str, gpu: Gpu) -> None:
@@ -75,6 +76,7 @@ def test_any_rows(rows: list[bytes | None], copies: int, tile_size: int, level: 
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 @pytest.mark.parametrize("level", LEVELS)

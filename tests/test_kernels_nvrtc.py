@@ -1,4 +1,4 @@
-"""Every kernel file compiles for every supported GPU, by NVRTC alone: no GPU and no driver needed."""
+"""Every kernel file compiles for the GPUs it is written for, by NVRTC alone: no GPU and no driver needed."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ def variants(architecture: int) -> dict[str, list[dict[str, int]]]:
     return found
 
 
-#: Every set of constants is compiled for these, the first set of each file for all GPUs.
-OFTEN = (90,)
-#: Of one generation: what one has no frames of, the other has none of.
-ALIKE = {86: 80}
+#: Every set of constants is compiled for this GPU.
+OFTEN = 90
+#: The first set of each file is compiled for the oldest GPU, and for one of these in turn; with all cases for all GPUs.
+IN_TURN = (75, 80, 86, 100, 120)
+ALL_CASES = os.environ.get("CUDF_FSST_ALL_CASES") == "1"
 
 
-def numbers(architecture: int, file: str, every: list[dict[str, int]]) -> range:
-    like = ALIKE.get(architecture)
-    if like is not None and every[0] == variants(like)[file][0]:
-        return range(0)
-    return range(len(every) if architecture in OFTEN else 1)
+def numbers(architecture: int, file_number: int, variants_there: int) -> range:
+    """Sets of constants of a file that are compiled for a GPU."""
+    if architecture == OFTEN:
+        return range(variants_there)
+    in_turn = architecture == IN_TURN[file_number % len(IN_TURN)]
+    return range(1 if ALL_CASES or in_turn or architecture == min(SHARED_PER_BLOCK) else 0)
 
 
 #: File, which set of constants, GPU.
 COMPILED = [
     (file, number, architecture)
     for architecture in SHARED_PER_BLOCK
-    for file, every in variants(architecture).items()
-    for number in numbers(architecture, file, every)
+    for file_number, (file, every) in enumerate(variants(architecture).items())
+    for number in numbers(architecture, file_number, len(every))
 ]
 #: Bytes of a thread's local memory that kernels may use (arrays the compiler could not keep in registers, and spills).
 LOCAL_BYTES = {("onpair_train", 70): 8}

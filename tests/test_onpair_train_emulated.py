@@ -83,7 +83,8 @@ def _same_lookup(made: npt.NDArray[np.uint8], table: OnPairTable) -> None:
     assert (made[longest:end] == expected[longest:end]).all()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("in_shared", [True, False])
 @pytest.mark.parametrize("kind", KINDS)

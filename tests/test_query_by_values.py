@@ -29,7 +29,7 @@ def coded(shape: str, dtype: Any, pieces: int) -> Any:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.covering(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("shape", ["nulls", "no nulls", "nulls at the end", "all null", "one"])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

@@ -140,6 +140,7 @@ def test_rows(case: str, order: str, gpu: Gpu, rng: np.random.Generator) -> None
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("codec", ["bitpack", "gfc", "gpulz", "raw"])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f4", "f8", "decimal"])
 @pytest.mark.parametrize("few", [600, 4096])
