@@ -244,7 +244,7 @@ def _has_strings(level: Content) -> bool:
 
 
 def join_columns(columns: Sequence[Sequence[Node]], backend: Backend, names: Sequence[What]) -> list[Node]:
-    """Of each column a node of the rows of all its nodes; errors call it by its name."""
+    """A node for each column, of the rows of all its nodes; errors call it by its name."""
     with_rows = [[node for node in nodes if node.rows] or list(nodes[:1]) for nodes in columns]
     coded = [nodes for nodes in with_rows if len(nodes) > 1 and any(node.coded for node in nodes)]
     # Dictionaries of all columns are merged together, which takes little longer than those of one.

@@ -25,6 +25,7 @@ import atexit
 import os
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -92,9 +93,9 @@ class _Work:
         #: Whether nobody wants what comes of it any more.
         self.dropped = False
 
+    @abstractmethod
     def take(self) -> None:
         """Take items and do them until there are none; raises nothing."""
-        raise NotImplementedError
 
     def on_idle(self) -> None:
         """Called by a thread that found no more items."""

@@ -21,7 +21,7 @@ from cudf_fsst.codecs.text import launch as text_launch
 from cudf_fsst.codecs.text import plan
 from cudf_fsst.codecs.text.choose import codec_of
 from cudf_fsst.codecs.text.segment import Segment
-from cudf_fsst.codecs.text.views import found_places
+from cudf_fsst.codecs.text.views import count_places
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Buffer, Emulator
 
@@ -214,7 +214,7 @@ def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:
 def found_segments(emulator: Emulator, segments: Sequence[bytes], offset: int = 0) -> tuple[Buffer, Buffer]:
     """Characters of segments, `offset` bytes off an aligned address, and what the kernels find of them: a row each."""
     chars = emulator.buffer(np.frombuffer(b"".join(segments), np.uint8), offset=offset)
-    places = found_places(0, len(segments))
+    places = count_places(0, len(segments))
     numbers = np.zeros(places.end, np.uint64)
     numbers[places.rows_begin : places.chars_begin] = np.cumsum([0, *(len(one) > 0 for one in segments)])
     numbers[places.chars_begin : places.nulls] = np.cumsum([0, *map(len, segments)])

@@ -21,7 +21,7 @@ import xxhash
 
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.values import cpu
-from cudf_fsst.files import outer, records, storage
+from cudf_fsst.files import outer, records, sections
 from sound_files import subjects
 from stored_file import load_stored
 
@@ -469,8 +469,8 @@ def change_values(dice: random.Random, data: bytes) -> bytes:
         cuts = sorted({0, values.size, *(dice.randrange(values.size) for _ in range(dice.choice([0, 0, 2])))})
         cut = [values[start:stop] for start, stop in itertools.pairwise(cuts)]
         streams[place] = codec, [piece for some in cut for piece in cpu.compress(some, codec=codec)]
-    sections = storage._Sections(stored.version, streams, stored.schema, stored.index, None)
-    return b"".join(bytes(piece) for piece in sections.pieces())
+    made = sections.Sections(stored.version, streams, stored.schema, stored.index, None)
+    return b"".join(bytes(piece) for piece in made.pieces())
 
 
 def hostile(number: int) -> tuple[str, bytes]:

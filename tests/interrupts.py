@@ -36,7 +36,7 @@ import cudf_fsst
 from cudf_fsst.codecs import work
 from cudf_fsst.codecs.text import cpu_read, cpu_take, plan
 from cudf_fsst.codecs.values import plan as values_plan
-from cudf_fsst.files import storage
+from cudf_fsst.files import sections
 
 try:
     from cudf_fsst import workers
@@ -58,7 +58,7 @@ def small_parts() -> None:
     cpu_take._CHUNK_ROWS = 1024
     work._FEW_ROWS = work._FEW_CHARS = 1000
     values_plan.PART_NBYTES = 2**14
-    storage._WORTH_THREADS = 2**12
+    sections.WORTH_THREADS = 2**12
 
 
 def same(found: Any, wanted: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cudf_fsst.codecs.onpair import launch, plan, prefixes
 from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.onpair.train import train_table
-from cudf_fsst.codecs.text.views import ScopeView, found_places, words
+from cudf_fsst.codecs.text.views import ScopeView, count_places, words
 from emulation.conftest import emulator
 from emulation.emulator import SCHEDULES, Buffer, Emulator
 from onpair_cases import KINDS, text
@@ -31,7 +31,7 @@ def _train(
     for chars in scopes:
         column = emulator.buffer(np.concatenate([np.full(99, 7, np.uint8), chars, np.full(50, 8, np.uint8)]), offset=5)
         kept.append(column)
-        places = found_places(0, 3)
+        places = count_places(0, 3)
         numbers = np.zeros(places.end, np.uint64)
         numbers[places.rows_begin : places.rows_begin + 4] = 0, 3, 9, 11
         numbers[places.chars_begin : places.chars_begin + 4] = 0, 99, 99 + chars.size, 149 + chars.size

@@ -10,7 +10,7 @@ from cudf_fsst.codecs.part import align
 from cudf_fsst.codecs.text import launch as text
 from cudf_fsst.codecs.text import row_lengths
 from cudf_fsst.codecs.text.views import ColumnView, PackView
-from cudf_fsst.codecs.text.views import found_places as places_from
+from cudf_fsst.codecs.text.views import count_places as places_from
 from cudf_fsst.codecs.text.views import words as view_words
 from emulation.conftest import emulator
 from fsst_gpu import Gpu, gpu

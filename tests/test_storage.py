@@ -23,7 +23,7 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.codecs.text.segment import Segment
 from cudf_fsst.codecs.values import cpu as values
-from cudf_fsst.files import storage
+from cudf_fsst.files import sections, storage
 from cudf_fsst.files.versions import NEWEST_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
@@ -472,7 +472,7 @@ def test_thousands_of_segments(tmp_path: Path) -> None:
     rows = [[b"%03d" % (number % 300) * (number % 50), None][: 1 + number % 2] for number in range(9000)]
     segments = [handmade_segment(some, tables[number % 300]) for number, some in enumerate(rows)]
     storage.save(path, segments=segments, schema=b"")
-    assert path.stat().st_size > 2 * storage._WORTH_THREADS
+    assert path.stat().st_size > 2 * sections.WORTH_THREADS
     stored = load_stored(path).segments
     same_parts(stored, segments)
     everything = [row for some in rows for row in some]

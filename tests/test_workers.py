@@ -27,7 +27,7 @@ from cudf_fsst.codecs import work
 from cudf_fsst.codecs.text import cpu, cpu_read, cpu_take, plan
 from cudf_fsst.codecs.values import cpu as values
 from cudf_fsst.codecs.values import plan as values_plan
-from cudf_fsst.files import storage
+from cudf_fsst.files import sections, storage
 from cudf_fsst.workers import Promise, TaskGroup, map_items
 
 
@@ -373,7 +373,7 @@ def test_no_bare_addresses(
     monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
     monkeypatch.setattr(values_plan, "PART_NBYTES", 2**14)
     monkeypatch.setattr(values, "_JOB_NBYTES", 2**12)
-    monkeypatch.setattr(storage, "_WORTH_THREADS", 2**12)
+    monkeypatch.setattr(sections, "WORTH_THREADS", 2**12)
     rows = 9000
     text = [f"row {number * 7919 % 10007} of some" for number in range(rows)]
     text[10], text[500] = "long" * 5000, "longer" * 9000

@@ -43,7 +43,7 @@ class RowAutomaton:
 
     @property
     def states(self) -> int:
-        """How many there are."""
+        """How many states there are."""
         return int(self.verdicts.size)
 
     @lazy

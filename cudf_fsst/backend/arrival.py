@@ -68,7 +68,7 @@ class Arrival:
         return [self._moved[id(part)][1] for part in parts]
 
     def count_chars(self, part: DictPart) -> int:
-        """As `codecs.dict.cpu.count_chars`, of a part in host memory."""
+        """Characters of all rows of a part with a dictionary, in host memory; ValueError where a code has no value."""
         from ..codecs.dict import cuda_check
 
         return cuda_check.count_chars(part, lambda: self.moved(list(part.indices.parts)), lane=self._lane)

@@ -419,7 +419,7 @@ class DeviceBackend:
         return found
 
     def same_bytes(self, pairs: Sequence[tuple[Leaf, Leaf]]) -> list[bool]:
-        """Of each pair of parts, whose buffers have the same sizes, whether they have the same bytes."""
+        """Whether the parts of each pair, whose buffers have the same sizes, have the same bytes."""
         from ..device.compare_buffers import different
 
         buffers = [pair for one, other in pairs for pair in ((one.meta, other.meta), (one.codes, other.codes))]

@@ -213,7 +213,7 @@ class HostBackend:
         return host.compress([ColumnTask(column)])[0]
 
     def same_bytes(self, pairs: Sequence[tuple[Leaf, Leaf]]) -> list[bool]:
-        """Of each pair of parts, whose buffers have the same sizes, whether they have the same bytes."""
+        """Whether the parts of each pair, whose buffers have the same sizes, have the same bytes."""
         return [np.array_equal(one.meta, other.meta) and np.array_equal(one.codes, other.codes) for one, other in pairs]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:

@@ -140,7 +140,7 @@ def _compress_long(
         first = text.first_round(dictionary.plain_tasks(found), lane=lane, outbox=outbox, beside=samples)
         with first or nullcontext():
             lane.synchronize()
-            scopes = None if first is None else samples.scopes(first.found.tolist())
+            scopes = None if first is None else samples.scopes(first.counts.tolist())
             if scopes is not None:
                 for number, of_column in scopes.items():
                     found[number].take(of_column)
@@ -154,7 +154,7 @@ def _compress_long(
 
 
 def _compress_text(
-    found: list[dictionary.DictColumn],
+    columns: list[dictionary.DictColumn],
     values: Sequence[fixed.StreamTask],
     lane: Lane,
     outbox: Outbox | None,
@@ -162,7 +162,7 @@ def _compress_text(
     codecs: Sequence[TextCodec] = texts()[:1],
 ) -> tuple[list[dictionary.DictColumn], Sequence[Sequence[Segment]], Sequence[Parts]]:
     """What has no dictionary, and streams of values; `first`: of the strings, if it was launched before."""
-    strings = dictionary.plain_tasks(found)
+    strings = dictionary.plain_tasks(columns)
     # Strings first: their tables are trained meanwhile.
     steps: list[waits.Steps] = []
     if strings:
@@ -174,7 +174,7 @@ def _compress_text(
         made = [waits.run(lane, one)[0] for one in steps]
     else:
         made = waits.run(lane, *steps)
-    return found, made[0] if strings else (), made[-1] if values else ()
+    return columns, made[0] if strings else (), made[-1] if values else ()
 
 
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:

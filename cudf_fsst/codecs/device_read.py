@@ -330,7 +330,7 @@ class _ColumnsReader:
                     column.strings, column.null_count = strings, strings.null_count
 
     def _read_alike(self, nodes: Sequence[Node], rows_read: _Range | _Chosen, coded: bool) -> list[DeviceStrings]:
-        """The same rows of columns of strings; `coded`: all columns have dictionaries, or none has."""
+        """Some rows of columns of strings, the same of each; `coded`: all columns have dictionaries, or none has."""
         lane = self._lane
         if not nodes:
             return []
@@ -390,7 +390,7 @@ class _ColumnsReader:
             pending.column.children = (self.ask(child, value_rows),)
 
     def _sum_up(self, pending: _List) -> tuple[Any, Any, Any]:
-        """Of chosen lists: where each begins, where each ends in the result, and all their values, after a wait."""
+        """Where each of some chosen lists begins, where it ends in the result, and all their values, after a wait."""
         lane, count = self._lane, pending.rows_read.rows
         total = pinned(1, np.uint64)
         total[0] = 0

@@ -98,7 +98,7 @@ class Leaf(Part, Protocol):
 
 
 class Buffers:
-    """What all leaves have."""
+    """The methods of a leaf that follow from its fields, for all classes of leaves."""
 
     children: ClassVar[tuple[Any, ...]] = ()
 

@@ -26,7 +26,7 @@ _AGAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
 def supports(frame: FrameSource, column_aggregate: Aggregate) -> bool:
-    """Whether `aggregate` gives this."""
+    """Whether `aggregate` makes an aggregate."""
     kind = frame._columns[column_aggregate.place].type
     return column_aggregate.how in PARTS and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 

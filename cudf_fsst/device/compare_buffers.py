@@ -22,7 +22,7 @@ def _kernel_on(_device: int) -> Any:
 
 
 def different(pairs: Sequence[tuple[Any, Any]], *, lane: Lane) -> npt.NDArray[np.bool_]:
-    """Of each pair of buffers, which have as many bytes, whether some differ. The GPU is waited for once."""
+    """Whether bytes differ in each pair of buffers, which are of one size. The GPU is waited for once."""
     if not pairs:
         return np.empty(0, np.bool_)
     jobs = np.array([(one.ptr, other.ptr, one.size) for one, other in pairs], np.uint64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..codecs.part import PARAMETERS, align
 from ..codecs.registry import is_text, of_text, of_values, texts
 from ..codecs.registry import streams as codecs_of
 from ..codecs.table import Table
@@ -26,28 +25,22 @@ from ..workers import map_items, num_threads
 from . import outer, records
 from .disk import Source, source_of, write_at, writing
 from .records import CODES, INDEX, META, SCHEMA, TABLE, StoredSection
+from .sections import Arrived, Sections, cut_runs, share_out
+from .sections import Stream as Stream
 from .versions import FORMAT_VERSION, FRAME_VERSION
 
 #: A file's path, a URL, a file object, or a BytesIO with its bytes.
 Target = Any
 #: For URLs, as fsspec takes them.
 Options = Mapping[str, Any] | None
-#: Waits until a buffer of a part holds what is to be written. None: all of them do.
-Arrived = Callable[[Any], None] | None
-
 #: The codec of text whose streams version 1 has, and the labels of a frame.
 FIRST_TEXT = texts()[0].NAME
 #: What is read of a file at first; of one that takes long to ask.
 _HEAD_NBYTES, _FAR_HEAD_NBYTES = 4 << 10, 64 << 10
-#: Fewer bytes than this are checked before a thread would have started.
-_WORTH_THREADS = 2**20
 #: Bytes of what takes long to ask that a thread reads at once, and threads: while some wait, others check.
 _FAR_NBYTES, _FAR_THREADS = 32 << 20, 4
 #: Threads that write: a file has one writer at a time, and the others sum up what they write next.
 _WRITERS = 4
-
-#: Codec and consecutive parts: what a column record describes.
-Stream = tuple[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +108,7 @@ def save(
     OSError
         The file cannot be written.
     """
-    _write(path, _Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index, arrived), storage_options)
+    _write(path, Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index, arrived), storage_options)
 
 
 def save_streams(
@@ -132,7 +125,7 @@ def save_streams(
 
     `compression`: an outer codec of the sections, with which the version is `NEWEST_VERSION`.
     """
-    _write(path, _Sections(version, streams, schema, None, arrived, compression), storage_options)
+    _write(path, Sections(version, streams, schema, None, arrived, compression), storage_options)
 
 
 def needed_version(streams: Sequence[Stream]) -> int:
@@ -146,7 +139,7 @@ def needed_version(streams: Sequence[Stream]) -> int:
     return max(needed)
 
 
-def _write(path: Target, sections: _Sections, storage_options: Options) -> None:
+def _write(path: Target, sections: Sections, storage_options: Options) -> None:
     if isinstance(path, io.BytesIO):
         for piece in sections.pieces():  # `writelines` would pass over the `write` of a subclass
             path.write(piece)
@@ -163,127 +156,6 @@ def _write(path: Target, sections: _Sections, storage_options: Options) -> None:
         write_at(file.fileno(), 0, [sections.head()])
 
 
-class _Sections:
-    """The sections of a file, and where they lie in it.
-
-    Attributes
-    ----------
-    nbytes : int
-        Of the file.
-    runs : list of list of int
-        Numbers of sections, those of a run to be written together.
-    """
-
-    def __init__(
-        self,
-        version: int,
-        streams: Sequence[Stream],
-        schema: bytes,
-        index: bytes | None,
-        arrived: Arrived,
-        compression: str | None = None,
-    ) -> None:
-        tables: dict[tuple[int, Table], int] = {}
-        columns: list[bytes] = []
-        described: list[bytes] = []
-        parts: list[Any] = []
-        for number, (codec, own) in enumerate(streams):
-            first_table, first_part = len(tables), len(parts)
-            for part in own:
-                parts.append(part)
-                if part.table is None:
-                    numbers = (*part.parameters, *[0] * (PARAMETERS - len(part.parameters)))
-                    described.append(records.PACKED.pack(part.rows, part.values_nbytes, 0, part.itemsize, *numbers))
-                    continue
-                layout = part.layout
-                table = tables.setdefault((number, part.table), len(tables))
-                numbers = layout.rows, layout.chars, part.null_count, layout.tile_size, table, layout.row_bits_words
-                described.append(records.SEGMENT.pack(*numbers))
-            column = records.COLUMN.pack(
-                codec.encode(),
-                sum(part.rows for part in own),
-                sum(part.values_nbytes for part in own),
-                sum(part.null_count for part in own),
-                first_part,
-                len(own),
-                first_table,
-                len(tables) - first_table,
-            )
-            columns.append(column)
-        self._version, self._counts = version, (len(streams), len(parts))
-        self._described = b"".join((*columns, *described))
-
-        contents: list[tuple[int, int, Any]] = [(SCHEMA, 0, schema)]
-        if index is not None:
-            contents.append((INDEX, 0, index))
-        contents += [(TABLE, number, table.to_bytes()) for (_, table), number in tables.items()]
-        contents += [(META, number, np.ascontiguousarray(part.meta)) for number, part in enumerate(parts)]
-        contents += [(CODES, number, np.ascontiguousarray(part.codes)) for number, part in enumerate(parts)]
-        self._contents, self._arrived = contents, arrived
-        # Of sections whose bytes may be on their way what is waited for, once: no copy of it, and nothing else.
-        awaited = [*(part.meta for part in parts), *(part.codes for part in parts)] if arrived is not None else []
-        self._awaited: dict[int, Any] = dict(enumerate(awaited, len(contents) - len(awaited)))
-        if compression is not None:
-            sizes = [memoryview(content).nbytes for _, _, content in contents]
-            _share(lambda number: self._wrap(number, compression), range(len(contents)), sizes)
-        self._checksums: list[int | None] = [None] * len(contents)
-        self._offsets: list[int] = []
-        self._sizes = [memoryview(content).nbytes for _, _, content in contents]
-        self.nbytes = records.PREAMBLE_NBYTES + records.nbytes(len(streams), len(parts), len(contents))
-        for nbytes in self._sizes:
-            self._offsets.append(align(self.nbytes, records.FILE_ALIGNMENT))
-            self.nbytes = self._offsets[-1] + nbytes
-        self.runs = _runs(range(len(contents)), self._sizes, _WORTH_THREADS)
-
-    def _wrap(self, number: int, compression: str) -> None:
-        """Put an outer codec over a section that may have one, if that makes it smaller."""
-        kind, of, content = self._there(number)
-        stored = outer.wrap(content, compression) if kind in records.WRAPPED else None
-        if stored is not None:
-            self._contents[number] = kind | outer.NUMBERS[compression] << records.OUTER_SHIFT, of, stored
-
-    def sum_up(self, number: int) -> None:
-        """Compute the checksum of a section, which `head` wants of each."""
-        self._checksums[number] = xxhash.xxh3_64_intdigest(self._there(number)[2])
-
-    def _there(self, number: int) -> tuple[int, int, Any]:
-        """Kind, number and bytes of a section, all of which are there."""
-        if self._arrived is not None and number in self._awaited:
-            self._arrived(self._awaited[number])
-            del self._awaited[number]
-        return self._contents[number]
-
-    def together(self, run: Sequence[int]) -> tuple[int, list[Any]]:
-        """Where consecutive sections lie in the file, and their bytes, with what is between them."""
-        start = end = self._offsets[run[0]]
-        contents = []
-        for number in run:
-            contents += [bytes(self._offsets[number] - end), self._contents[number][2]]
-            end = self._offsets[number] + self._sizes[number]
-        return start, contents
-
-    def head(self) -> bytes:
-        """The bytes before the sections."""
-        directory = [
-            records.SECTION.pack(kind, number, offset, nbytes, checksum)
-            for (kind, number, _), offset, nbytes, checksum in zip(
-                self._contents, self._offsets, self._sizes, self._checksums, strict=True
-            )
-        ]
-        head = b"".join((self._described, *directory))
-        numbers = self.nbytes, *self._counts, len(directory), xxhash.xxh3_64_intdigest(head)
-        preamble = records.PREAMBLE.pack(records.MAGIC, self._version, *numbers)
-        return preamble + records.CHECKSUM.pack(xxhash.xxh3_64_intdigest(preamble)) + head
-
-    def pieces(self) -> Iterator[Any]:
-        """The bytes of the file, piece by piece."""
-        every = range(len(self._contents))
-        _share(self.sum_up, every, self._sizes)
-        head = self.head()
-        start, contents = self.together(every)
-        yield from (head, bytes(start - len(head)), *contents)
-
-
 class Destination(Protocol):
     """Where what is read goes to, if that is not pageable host memory."""
 
@@ -297,7 +169,7 @@ class Destination(Protocol):
         """Called with parts when they were read, but not checked."""
 
     def count_chars(self, part: Any) -> int:
-        """As `codecs.dict.cpu.count_chars` of a part in host memory."""
+        """Characters of all rows of a part with a dictionary, in host memory; ValueError where a code has no value."""
 
 
 class Opened:
@@ -388,7 +260,7 @@ class Opened:
         unchecked = {i for number in left for i in range(self._firsts[number], self._firsts[number + 1])}
         self.unchecked += [(f"{self._prefix}segment {part}: codes", loaded[part]) for part in sorted(unchecked)]
         checked = [(i, part, i not in unchecked) for i, part in loaded.items()]
-        _share(lambda job: _check_part(*job), checked, [part.nbytes for part in loaded.values()])
+        share_out(lambda job: _check_part(*job), checked, [part.nbytes for part in loaded.values()])
         return {
             number: (self.codecs[number], [loaded[i] for i in range(self._firsts[number], self._firsts[number + 1])])
             for number in sorted(numbers)
@@ -466,8 +338,8 @@ class Opened:
                 check_section(i)
 
         # The system, the connections and the checksums let go of the interpreter, so threads share them.
-        least, threads = (_FAR_NBYTES, _FAR_THREADS) if self._source.is_far else (_WORTH_THREADS, None)
-        runs = _runs(range(len(sections)), [section.nbytes for section in sections], least)
+        least, threads = (_FAR_NBYTES, _FAR_THREADS) if self._source.is_far else (None, None)
+        runs = cut_runs(range(len(sections)), [section.nbytes for section in sections], least)
         if not self._source.is_far:  # so that all threads end at about the same time
             runs.sort(key=lambda run: -sum(sections[i].nbytes for i in run))
         map_items(read, runs, threads)
@@ -507,29 +379,6 @@ def version_of(path: str | os.PathLike[str]) -> int:
     """The format version of a file that `load` reads."""
     with open(path, "rb") as file:
         return int.from_bytes(file.read(len(records.MAGIC) + 4)[len(records.MAGIC) :], "little")
-
-
-def _runs(items: Sequence[Any], sizes: Sequence[int], least: int) -> list[list[Any]]:
-    """Items cut into lists, each but the last of at least so many bytes; none is empty."""
-    runs: list[list[Any]] = []
-    nbytes = least
-    for item, size in zip(items, sizes, strict=True):
-        if nbytes >= least:
-            runs.append([])
-            nbytes = 0
-        runs[-1].append(item)
-        nbytes += size
-    return runs
-
-
-def _share(function: Callable[[Any], None], items: Sequence[Any], sizes: Sequence[int]) -> None:
-    """Call the function for every item, in threads that take so many of them at a time that it is worth it."""
-
-    def work(run: list[Any]) -> None:
-        for item in run:
-            function(item)
-
-    map_items(work, _runs(items, sizes, _WORTH_THREADS))
 
 
 def _read_table(codec: str, number: int, content: npt.NDArray[np.uint8]) -> Table:

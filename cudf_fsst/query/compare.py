@@ -110,7 +110,7 @@ def between(column: ColumnSource, left: Any, right: Any, inclusive: str) -> Any:
 
 
 def isin(column: ColumnSource, values: Any) -> Any:
-    """Whether values are among others."""
+    """Whether the values of a column are among others, a Series of booleans."""
     if isinstance(values, Iterator):
         values = list(values)
     if column._is_text:

@@ -137,7 +137,7 @@ class Answer:
         self._pool = self._reserve = None
 
     def __call__(self, nbytes: int) -> bool:
-        """Whether to try again."""
+        """Whether an allocation that failed is to be tried again."""
         if os.getpid() != self._owner:  # a fork: the pool is not its own, and locks may be held for ever
             return False
         # Compressing allocates, too, and must not come back here: it fails, and the next entry is tried.

@@ -17,7 +17,7 @@ from cudf_fsst.codecs.fsst import kernel_tables, launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.fsst.train import train_table
 from cudf_fsst.codecs.text import plan
-from cudf_fsst.codecs.text.views import ScopeView, found_places
+from cudf_fsst.codecs.text.views import ScopeView, count_places
 
 from .emulator import Emulator
 
@@ -73,7 +73,7 @@ def train(emulator: Emulator, kernel: str, blocks: int, arguments: Sequence[np.g
 
 def _characters(emulator: Emulator, scope: ScopeView) -> bytes:
     """All characters of the segments with rows that the scope has."""
-    places = found_places(0, scope.segments)
+    places = count_places(0, scope.segments)
     numbers = np.frombuffer(emulator.read(scope.found, 8 * places.end), np.int64)
     rows, chars = (numbers[begin : begin + scope.segments + 1] for begin in (places.rows_begin, places.chars_begin))
     segments = np.flatnonzero(rows[:-1] < rows[1:])[scope.first : scope.first + scope.most]

@@ -322,7 +322,7 @@ def first_seen(codes: Any, validity: Any, seen: int) -> Any:
 
 @njit()
 def code_facts(codes: Any, validity: Any, sizes: Any) -> Any:
-    """Of some rows the largest code, the largest code of valid rows (-1: all are null), and the bytes of their strings.
+    """The largest code of some rows, that of valid rows (-1: all are null), and the bytes of their strings.
 
     A code that has none of the `sizes` counts as no bytes.
     """

@@ -17,7 +17,9 @@ from .cuda_read import whole_mask
 
 
 def count_chars(part: DictPart, indices: Callable[[], Iterable[Any]], *, lane: Lane) -> int:
-    """As `cpu.count_chars`, of a part in host memory; `indices` gives the parts of its indices in GPU memory.
+    """Characters of all rows of a part with a dictionary, in host memory; ValueError where a code has no value.
+
+    `indices` gives the parts of its indices in GPU memory.
 
     Rows of each value are counted on the GPU: if these are all rows, no code is of another value. The host looks for
     the order in which values appear, as long as one is missing; where one is for long it does all.

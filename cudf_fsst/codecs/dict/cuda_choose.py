@@ -219,7 +219,7 @@ class RoundSamples:
             return
         samples = [
             (self._columns[column.number], edges)
-            for column, places in zip(room.columns, room.found, strict=True)
+            for column, places in zip(room.columns, room.count_places, strict=True)
             for edges in _Cuts(column.segments, column.per_table, room.number(places.rows_begin)).places()
         ]
         lane = room.side[-1] if len(room.side) > 1 else room.lane  # in the first tables are trained
@@ -227,7 +227,7 @@ class RoundSamples:
         self._sampling.launch(samples, lane, JobTables(), room.work[self._tables_at])
         self._found = [
             (column.number, _Cuts(column.segments, column.per_table, places.rows_begin))
-            for column, places in zip(room.columns, room.found, strict=True)
+            for column, places in zip(room.columns, room.count_places, strict=True)
         ]
         room.lane.follow(lane)
 

@@ -47,7 +47,7 @@ class Few:
 
     @classmethod
     def of_strings(cls, strings: HostStrings) -> Few:
-        """Of a column of them."""
+        """The rows of a column of strings."""
         places, chars = strings.offsets.tolist(), strings.chars
         return cls(chars[a:b].tobytes() for a, b in pairwise(places))
 

@@ -190,7 +190,7 @@ def encode_tiles_max(
     lengths: int,
     block_ends: Any,
 ) -> int:
-    """As `encode_tiles`, with the fewest codes there can be (docs/format.md, section 6).
+    """Encode tiles, as `encode_tiles` does, with the fewest codes there can be (docs/format.md, section 6).
 
     A tile is read from its end, with the table's automaton. A key of a place is ``cost << COST_SHIFT`` and what to
     write there; `costs` holds ``(cost + 1) << COST_SHIFT`` of the places behind it.

@@ -33,7 +33,7 @@ class FsstEncoder(TileEncoder):
     group = launch.ENCODE_GROUP
 
     def trains_long(self, scopes: int) -> bool:
-        """Of many tables each is trained by one thread block."""
+        """Whether each table is trained by one thread block, as there are many, instead of by a cluster of them."""
         return not launch.train_in_clusters(scopes, device_attributes()["shared_per_block"])
 
     def training_nbytes(self, scopes: int, chars_limit: int) -> TrainingNbytes:

@@ -55,7 +55,7 @@ def _alike(words: int, code: int, skip: int, value: int, nbytes: Any) -> Any:
 
 @njit()
 def _same_from(at: int, end: int, place: int, value: int, nbytes: int, table: tuple[int, int, int]) -> int:
-    """As `same_codes`, from the code at bit `place` on."""
+    """How many of a value's bytes codes stand for from bit `place` on; -1: another byte comes before its end."""
     words, lengths = table[0], table[1]
     bits = np.int64(load64(table[2]))
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)

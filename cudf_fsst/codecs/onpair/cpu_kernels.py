@@ -34,22 +34,22 @@ def encode_scratch(tile_size: int) -> int:
 
 
 @njit(inline="always")
-def _four(found: Any, bits: Any) -> Any:
+def _four(codes: Any, bits: Any) -> Any:
     """Four codes of 16 bits, of which 12 count, as codes of `bits` bits."""
-    pairs = found & _EVEN | (found & _ODD) >> (np.uint64(16) - bits)
+    pairs = codes & _EVEN | (codes & _ODD) >> (np.uint64(16) - bits)
     return pairs & np.uint64(0xFFFFFFFF) | pairs >> np.uint64(32) << (bits + bits)
 
 
 @njit()
-def _pack(found: int, count: int, code_bits: int, out: int) -> None:
+def _pack(codes: int, count: int, code_bits: int, out: int) -> None:
     """Write codes of 16 bits as codes of `code_bits` bits, 8 at a time: up to 16 bytes more than they have."""
     bits = np.uint64(code_bits)
     half = bits << np.uint64(2)
     for _ in range(0, count, 8):
-        low, high = _four(load64(found), bits), _four(load64(found + 8), bits)
+        low, high = _four(load64(codes), bits), _four(load64(codes + 8), bits)
         store64(out, low | high << half)
         store64(out + 8, high >> (np.uint64(64) - half))
-        found += 16
+        codes += 16
         out += code_bits
 
 
@@ -121,17 +121,17 @@ def _is_done(at: Any, ends: Any) -> Any:
 
 
 @njit(inline="always")
-def _next_of(at: int, end: int, to: int, lanes: Any, i: int, own: Any) -> tuple[int, int, int]:
-    return _next_tile(lanes, i, to, *own) if at == end else (at, end, to)
+def _next_of(at: int, end: int, to: int, lanes: Any, i: int, tiles: Any) -> tuple[int, int, int]:
+    return _next_tile(lanes, i, to, *tiles) if at == end else (at, end, to)
 
 
 @njit()
-def _next_tiles(at: Any, ends: Any, to: Any, lanes: Any, first: int, own: Any) -> Any:
+def _next_tiles(at: Any, ends: Any, to: Any, lanes: Any, first: int, tiles: Any) -> Any:
     """Give lanes whose tile is done another one; 0 where there is none. `first`: which lane the first one is."""
-    a, end_a, to_a = _next_of(at[0], ends[0], to[0], lanes, first, own)
-    b, end_b, to_b = _next_of(at[1], ends[1], to[1], lanes, first + 1, own)
-    c, end_c, to_c = _next_of(at[2], ends[2], to[2], lanes, first + 2, own)
-    d, end_d, to_d = _next_of(at[3], ends[3], to[3], lanes, first + 3, own)
+    a, end_a, to_a = _next_of(at[0], ends[0], to[0], lanes, first, tiles)
+    b, end_b, to_b = _next_of(at[1], ends[1], to[1], lanes, first + 1, tiles)
+    c, end_c, to_c = _next_of(at[2], ends[2], to[2], lanes, first + 2, tiles)
+    d, end_d, to_d = _next_of(at[3], ends[3], to[3], lanes, first + 3, tiles)
     return (a, b, c, d), (end_a, end_b, end_c, end_d), (to_a, to_b, to_c, to_d)
 
 

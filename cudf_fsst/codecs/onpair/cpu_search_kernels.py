@@ -165,11 +165,11 @@ def _fill(sums: int, codes: int, count: int, ends: int, plane: int, second: int)
 
 
 @njit()
-def _mark_some(sums: int, codes: int, count: int, found: int, ends: int, plane: int, second: int) -> None:
-    """Set the bits of the `found` codes of a tile that have any; where these are is found by halving."""
+def _mark_some(sums: int, codes: int, count: int, hits: int, ends: int, plane: int, second: int) -> None:
+    """Set the bits of the `hits` codes of a tile that have any; where these are is looked up by halving."""
     before = load64(sums - 8)
     target = before & _FOUND_BITS
-    for _ in range(found):
+    for _ in range(hits):
         at, left = np.int64(0), count
         while left > 1:  # the first sum with more than `target`
             half = left >> 1

@@ -72,7 +72,7 @@ class PatriciaTrie(NamedTuple):
 
     @property
     def places(self) -> tuple[Any, ...]:
-        """As `find_longest` takes them."""
+        """Addresses of the tables, and numbers of them, in the order of the arguments of `find_longest`."""
         fours, eights = (np.uint64(65 - len(table).bit_length()) for table in (self.fours, self.eights))
         at = (address(table) for table in (self.pairs, self.fours, self.eights, self.edges, self.records, self.order))
         return *at, fours, eights, len(self.eights) > 1, len(self.order)

@@ -40,7 +40,7 @@ def find_edge(edges: Any, shift: Any, node: Any, byte: Any) -> Any:
 
 @njit(inline="always")
 def edge_shift(edges: Any) -> Any:
-    """What a hash is shifted by."""
+    """By how many bits a hash is shifted to the right."""
     bits = 0
     while (1 << bits) < edges.size:
         bits += 1

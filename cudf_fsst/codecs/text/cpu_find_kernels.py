@@ -200,7 +200,7 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
         ends: int,
         number: int,
         rare: bool,
-        found: Any,
+        finding: Any,
         candidates: Any,
         count: int,
         positions: Any,
@@ -209,12 +209,12 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
         bits: int,
         out: int,
     ) -> int:
-        """As `find_values`, of one value of no more bytes than a tile, where tiles that cannot have it are not opened.
+        """Find one value of no more bytes than a tile, as `find_values` does; tiles that cannot have it are not opened.
 
-        `rare`: only rows with flags are looked at, which are the `count` candidates; `found`: `probe`, `size_bits`,
+        `rare`: only rows with flags are looked at, which are the `count` candidates; `finding`: `probe`, `size_bits`,
         `values`, `marks` and `scratch` of `find_values`.
         """
-        probe, size_bits, values, marks, scratch = found
+        probe, size_bits, values, marks, scratch = finding
         shift = trailing_zeros(np.uint64(tiles[5]))
         value, nbytes = np.int64(values[2].ctypes.data), values[0][0]
         first, last = number_at(ends) >> shift, ((number_at(ends + 8 * number) - 1) >> shift) + 1

@@ -470,7 +470,7 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
     def is_at(
         tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
     ) -> int:
-        """As `goes_on`, from place `begin` of a tile that is open."""
+        """Whether a value goes on from place `begin` of a tile that is open; returns what `goes_on` does."""
         slot_at = scratch + SLOT_NBYTES * slot
         chars, codes_at, end = number_at(slot_at + CHARS), number_at(slot_at + AT), number_at(slot_at + _END)
         same_nbytes: Any = min(min(tiles[5], tiles[4] - tile * tiles[5]) - begin, nbytes)

@@ -213,10 +213,10 @@ def _mark(plane: int, place: int, ends: int) -> None:
 
 
 @njit()
-def _mark_some(before: Any, sums: int, count: int, found: int, plane: int, second: int) -> None:
-    """Set the bits of the `found` codes of a tile that have any; where these are is found by halving."""
+def _mark_some(before: Any, sums: int, count: int, hits: int, plane: int, second: int) -> None:
+    """Set the bits of the `hits` codes of a tile that have any; where these are is looked up by halving."""
     target = before & _FOUND_BITS
-    for _ in range(found):
+    for _ in range(hits):
         at, left = sums, count
         while left > 1:  # the first sum with more than `target`
             half = left >> 1

@@ -20,14 +20,14 @@ from ..scratch import scratch_limit
 from ..table import Table
 from . import launch, plan
 from .choose import smallest_of
-from .cuda_encode import Kind, encode
+from .cuda_encode import WaveSetup, encode
 from .cuda_kernels import get_kernel
 from .cuda_room import RoomColumn, Slot, make_room, plan_columns, tile_size_of
-from .cuda_tables import check_nulls, download_found, launch_first_stage, scope_views
+from .cuda_tables import check_nulls, download_counts, launch_first_stage, scope_views
 from .cuda_task import TextTask, TileEncoder, TrainingRoom
 from .layout import TILE_BLOCK
 from .plan import COMPARED_TILE, SAMPLE_CHUNK
-from .views import WORD, FoundPlaces, SampleView, ScopeView, WaveView, words
+from .views import WORD, CountPlaces, SampleView, ScopeView, WaveView, words
 
 #: Bytes of workspace in which tables take turns to be trained, at least, and that columns share beside that: so many,
 #: or this part of the characters.
@@ -240,7 +240,7 @@ class _Round:
         if len(candidates) > 1:
             self._draw(side)
             self._encode(later)
-        found = download_found(self.room)
+        counts = download_counts(self.room)
         if first:
             yield
             for candidate in first:
@@ -256,7 +256,7 @@ class _Round:
         yield
         for candidate in later:
             candidate.export()
-        check_nulls(self.room, (of_gpu := found.tolist()))
+        check_nulls(self.room, (of_gpu := counts.tolist()))
         return self._choose(of_gpu, numbers.tolist(), lookups=len(candidates) > 1 and not one_scope)
 
     def _export_early(self) -> None:
@@ -281,8 +281,8 @@ class _Round:
         views: list[tuple[int, ...]] = []
         for one in self.candidates:
             form = one.encoder.tables_form(COMPARED_TILE)
-            for column, found in zip(self.columns, self.room.found, strict=True):
-                views += scope_views(column, self.room.number(found.rows_begin), form)
+            for column, places in zip(self.columns, self.room.count_places, strict=True):
+                views += scope_views(column, self.room.number(places.rows_begin), form)
         for i, sample in enumerate(self.samples):
             scope = self._views + i * _SCOPE_NBYTES
             views.append(SampleView(scope, sample.at, self._number(3 * i), self._number(3 * i + 1)))
@@ -312,19 +312,19 @@ class _Round:
                 by_size.setdefault(nbytes, []).append(wave)
             side.send(at, words([wave for waves in by_size.values() for wave in waves]))
             for nbytes, waves in by_size.items():
-                kind = Kind(candidate.encoder, COMPARED_TILE, nbytes)
-                encode(side, kind, at, len(waves), max(wave.tile_limit for wave in waves))
+                setup = WaveSetup(candidate.encoder, COMPARED_TILE, nbytes)
+                encode(side, setup, at, len(waves), max(wave.tile_limit for wave in waves))
                 at += _WAVE_NBYTES * len(waves)
 
-    def _choose(self, found: Sequence[int], numbers: Sequence[int], *, lookups: bool) -> list[list[ChosenTable]]:
+    def _choose(self, counts: Sequence[int], numbers: Sequence[int], *, lookups: bool) -> list[list[ChosenTable]]:
         """The smallest table of each scope; copies of what encoders read of these, if wanted."""
         candidates = self.candidates
         made: list[list[ChosenTable]] = []
         kept: list[tuple[int, int, int, int]] = []  # column, scope, where the lookup is, and its bytes
         first = 0
-        for column, places in zip(self.columns, self.room.found, strict=True):
+        for column, places in zip(self.columns, self.room.count_places, strict=True):
             of_column: list[ChosenTable] = []
-            for k, (nbytes, segments) in enumerate(_spans(column, places, found)):
+            for k, (nbytes, segments) in enumerate(_spans(column, places, counts)):
                 tables = [one.tables[first + k] for one in candidates]
                 best = 0
                 if len(tables) > 1:
@@ -347,14 +347,14 @@ class _Round:
         return made
 
 
-def _spans(column: RoomColumn, places: FoundPlaces, found: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _spans(column: RoomColumn, places: CountPlaces, counts: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Characters and segments of the scopes of a column."""
-    rows = found[places.rows_begin : places.rows_begin + column.segments + 1]
+    rows = counts[places.rows_begin : places.rows_begin + column.segments + 1]
     with_rows = [k for k in range(column.segments) if rows[k] < rows[k + 1]]
     for first in range(0, len(with_rows), column.per_table):
         own = with_rows[first : first + column.per_table]
         begin = places.chars_begin
-        yield sum(found[begin + k + 1] - found[begin + k] for k in own), len(own)
+        yield sum(counts[begin + k + 1] - counts[begin + k] for k in own), len(own)
 
 
 def _nbytes(encoders: Sequence[TileEncoder], column: RoomColumn, scopes: int = _MANY_SCOPES) -> int:

@@ -53,7 +53,7 @@ from .cuda_room import (
     rounds,
     with_pool,
 )
-from .cuda_tables import Exported, download_found, find_cuts, launch_first_stage, place_tables
+from .cuda_tables import Exported, download_counts, find_cuts, launch_first_stage, place_tables
 from .cuda_task import TextTask
 
 
@@ -88,7 +88,7 @@ class TextRound:
         None yet where the host looks symbols up in trained tables.
     waves : Waves or First
         What is encoded: all of columns that are encoded at once, or the first segments of a longer one.
-    exported, found : ndarray
+    exported, counts : ndarray
         What training gives, and what the GPU finds of the columns, in pinned memory.
     """
 
@@ -96,7 +96,7 @@ class TextRound:
     tables: list[ColumnTables]
     waves: Waves | First
     exported: Exported
-    found: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class TextRound:
             if side and not all(column.scopes for column in self.columns):
                 side[0].follow(self._lane)  # given tables may be on their way to the GPU
             self.waves = waves_at_once(room, self.tables)
-            self.found = encode_at_once(room, self.waves)
+            self.counts = encode_at_once(room, self.waves)
             if beside is not None:
                 beside.launch(room)
             return
@@ -148,7 +148,7 @@ class TextRound:
         if beside is not None:
             beside.launch(room)
         encode_first(room, self.tables, self.waves)
-        self.found = download_found(room)
+        self.counts = download_counts(room)
         if self._searched:
             room.lane.follow(side[0])
 
@@ -159,12 +159,12 @@ class TextRound:
             self.tables = place_tables(room, self.exported)
             if self._at_once:
                 self.waves = waves_at_once(room, self.tables)
-                self.found = encode_at_once(room, self.waves)
+                self.counts = encode_at_once(room, self.waves)
                 yield
         if isinstance(self.waves, Waves):
-            done = yield from finish_at_once(room, self.tables, self.waves, self.found, self.exported, results, outbox)
+            done = yield from finish_at_once(room, self.tables, self.waves, self.counts, self.exported, results, outbox)
         else:
-            cuts = [_to_encode(of_column) for of_column in find_cuts(room, self.found.tolist())]
+            cuts = [_to_encode(of_column) for of_column in find_cuts(room, self.counts.tolist())]
             compress_long(room, cuts, self.tables, results, outbox, self.exported, self.waves)
             done = True
         self._finished = True

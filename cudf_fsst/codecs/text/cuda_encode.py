@@ -17,7 +17,7 @@ from ...profiling import COMPACT, ENCODE
 from ..cuda_kernels import blocks
 from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
-from .cuda_tables import Exported, download_found, find_cuts, host_tables, pack_rows, packs
+from .cuda_tables import Exported, download_counts, find_cuts, host_tables, pack_rows, packs
 from .cuda_task import TileEncoder
 from .launch import COMPACT_PIECES, PIECE_TILES
 from .layout import SECTIONS, TILE_BLOCK
@@ -29,7 +29,7 @@ _WAVE_WORDS = len(WaveView._fields)
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
 
 
-class Kind(NamedTuple):
+class WaveSetup(NamedTuple):
     """What all waves of a launch share; `tables_nbytes`: of the lookup tables of one."""
 
     encoder: TileEncoder
@@ -41,38 +41,38 @@ def make_wave(
     room: Room, i: int, planned: int, tables: ColumnTables, table: int, slot: Slot, capacity: int = 0
 ) -> WaveView:
     """The first tiles of a segment of column `i`; `capacity`: of a slot that is smaller than they may need."""
-    column, found, at = room.columns[i], room.found[i], room.found_at
+    column, places, at = room.columns[i], room.count_places[i], room.counts_at
     address, nbytes = tables.place(table)
     return WaveView(
-        at + WORD * found.first_char,
-        at + WORD * (found.chars_begin + planned),
+        at + WORD * places.first_char,
+        at + WORD * (places.chars_begin + planned),
         address,
         column.encoder.staged(column.tile_size, nbytes),
         0,
         column.tile_limit,
         *slot,
-        at + WORD * (found.codes_nbytes + planned),
+        at + WORD * (places.codes_nbytes + planned),
         column.pool or capacity,
-        at + WORD * (found.used + (planned if capacity else 0)),
-        at + WORD * (found.taken + planned),
+        at + WORD * (places.used + (planned if capacity else 0)),
+        at + WORD * (places.taken + planned),
     )
 
 
-def kind_of(column: RoomColumn, tables: ColumnTables, table: int) -> Kind:
-    return Kind(column.encoder, column.tile_size, tables.place(table)[1])
+def setup_of(column: RoomColumn, tables: ColumnTables, table: int) -> WaveSetup:
+    return WaveSetup(column.encoder, column.tile_size, tables.place(table)[1])
 
 
 @ENCODE
-def encode(lane: Lane, kind: Kind, waves_at: int, groups: int, most_tiles: int, per_group: int = 1) -> None:
+def encode(lane: Lane, setup: WaveSetup, waves_at: int, groups: int, most_tiles: int, per_group: int = 1) -> None:
     """Stages 2 to 4 of groups of so many waves each, the longest of which has at most so many tiles."""
-    encoder, tile_size, tables_nbytes = kind
+    encoder, tile_size, tables_nbytes = setup
     encoder.encode(lane, tile_size, tables_nbytes, waves_at, groups, most_tiles, per_group)
 
 
 @COMPACT
-def compact(lane: Lane, kind: Kind, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
+def compact(lane: Lane, setup: WaveSetup, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
-    kernel = get_kernel("text_compact", "text_compact", kind.tile_size)
+    kernel = get_kernel("text_compact", "text_compact", setup.tile_size)
     grid = blocks(blocks(most_tiles, PIECE_TILES), COMPACT_PIECES)
     lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
@@ -86,9 +86,9 @@ def with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, co
 
 
 class _Run(NamedTuple):
-    """Waves of one launch: all those of some columns of a kind, each column a group."""
+    """Waves of one launch: all those of some columns of one setup, each column a group."""
 
-    kind: Kind
+    setup: WaveSetup
     waves_at: int
     columns: Sequence[int]
     per_group: int
@@ -104,15 +104,15 @@ class Waves(NamedTuple):
 
 def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     """What encodes columns at once; to be uploaded to ``waves_at``."""
-    kinds: dict[tuple[int, int, int], list[int]] = {}
+    by_setup: dict[tuple[int, int, int], list[int]] = {}
     for i, column in enumerate(room.columns):
         key = column.tile_size, tables[i].place(0)[1], column.segments
-        kinds.setdefault(key, []).append(i)
+        by_setup.setdefault(key, []).append(i)
     runs: list[_Run] = []
     order: dict[tuple[int, int], int] = {}
-    for (tile_size, nbytes, segments), columns in kinds.items():
-        kind = Kind(room.encoder, tile_size, nbytes)
-        runs.append(_Run(kind, room.waves_at + WORD * _WAVE_WORDS * len(order), columns, segments))
+    for (tile_size, nbytes, segments), columns in by_setup.items():
+        setup = WaveSetup(room.encoder, tile_size, nbytes)
+        runs.append(_Run(setup, room.waves_at + WORD * _WAVE_WORDS * len(order), columns, segments))
         for i in columns:
             for planned in range(segments):
                 order[i, planned] = len(order)
@@ -122,13 +122,13 @@ def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
 
 
 def encode_at_once(room: Room, waves: Waves) -> npt.NDArray[np.int64]:
-    """Stages 2 to 4 of columns that are encoded at once; what is found of them, when it has been waited for."""
+    """Stages 2 to 4 of columns that are encoded at once; what is counted of them, when it has been waited for."""
     lane = _encoded_beside(room) or room.lane
     lane.send(room.waves_at, words(waves.views))
-    for kind, waves_at, of_kind, per_group in waves.runs:
-        most_tiles = per_group * max([room.columns[i].tile_limit for i in of_kind])
-        encode(lane, kind, waves_at, len(of_kind), most_tiles, per_group)
-    return download_found(room)
+    for setup, waves_at, of_run, per_group in waves.runs:
+        most_tiles = per_group * max([room.columns[i].tile_limit for i in of_run])
+        encode(lane, setup, waves_at, len(of_run), most_tiles, per_group)
+    return download_counts(room)
 
 
 def _encoded_beside(room: Room) -> Lane | None:
@@ -140,7 +140,7 @@ def finish_at_once(
     room: Room,
     tables: Sequence[ColumnTables],
     waves: Waves,
-    found: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
     exported: Exported,
     results: Results,
     outbox: Outbox | None,
@@ -155,7 +155,7 @@ def finish_at_once(
         False, and nothing is kept, where codes are more than have room.
     """
     lane, side = room.lane, _encoded_beside(room)
-    numbers = found.tolist()
+    numbers = counts.tolist()
     cuts = [(i, cut) for i, of_column in enumerate(find_cuts(room, numbers)) for cut in of_column]
     if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
         room.side[0].synchronize()  # copies to the host may be under way
@@ -177,9 +177,9 @@ def finish_at_once(
         if alone:  # the launch says where the codes go
             side.send(room.waves_at, words(_complete(waves, cuts, metas_at, [0])))
         lane.follow(side)
-        found = download_found(room)
+        counts = download_counts(room)
         yield
-        if min(sizes := _sizes(room, cuts, found.tolist())) < 0:
+        if min(sizes := _sizes(room, cuts, counts.tolist())) < 0:
             results.forget(metas)
             return False
         codes = results.allocate_all(lane, sizes)
@@ -189,10 +189,10 @@ def finish_at_once(
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
-    for kind, waves_at, of_kind, per_group in waves.runs:
-        most_tiles = max([longest[i] for i in of_kind])
+    for setup, waves_at, of_run, per_group in waves.runs:
+        most_tiles = max([longest[i] for i in of_run])
         to = codes_at[0] if alone else 0
-        compact(lane, kind, waves_at, len(of_kind) * per_group, most_tiles, to)
+        compact(lane, setup, waves_at, len(of_run) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
     for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
         if outbox is not None:
@@ -204,7 +204,7 @@ def finish_at_once(
 
 def _sizes(room: Room, cuts: Sequence[tuple[int, Cut]], numbers: Sequence[int]) -> list[int]:
     """Bytes of the codes of segments, each with its column's number."""
-    return [numbers[room.found[i].codes_nbytes + cut.planned] for i, cut in cuts]
+    return [numbers[room.count_places[i].codes_nbytes + cut.planned] for i, cut in cuts]
 
 
 def _complete(

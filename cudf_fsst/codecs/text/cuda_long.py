@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...device.memory import Lane, pinned
 from ...device.transfer import Outbox
-from .cuda_encode import Kind, compact, encode, kind_of, make_wave, with_places
+from .cuda_encode import WaveSetup, compact, encode, make_wave, setup_of, with_places
 from .cuda_room import PARTS, ColumnTables, Cut, Results, Room
 from .cuda_tables import Exported, host_tables, pack_rows, packs
 from .layout import TILE_BLOCK
@@ -33,7 +33,7 @@ class _Encoding(NamedTuple):
     """
 
     cut: Cut
-    kind: Kind
+    setup: WaveSetup
     waves: tuple[WaveView, ...]
     size: npt.NDArray[np.int64]
 
@@ -133,22 +133,22 @@ def encode_first(room: Room, tables: Sequence[ColumnTables], first: First) -> No
     for number, wave in enumerate(first.waves):
         lane = slots.lane(number)
         lane.follow(room.side[0] if number else room.lane)
-        encode(lane, kind_of(column, tables[0], 0), slots.first_at(number), 1, wave.tile_limit)
+        encode(lane, setup_of(column, tables[0], 0), slots.first_at(number), 1, wave.tile_limit)
         first.under_way.append((lane.fetch(wave.codes_nbytes, 1, np.int64), lane.event()))
 
 
 def _forget_first(room: Room, first: First) -> None:
     """Undo `encode_first`: some of its segments have no rows, so that others come first. The GPU is waited for."""
-    found = room.found[0]
+    places = room.count_places[0]
     for _, event in first.under_way:
         event.synchronize()
-    room.lane.zero(room.number(found.codes_nbytes), WORD * (found.null_chars - found.codes_nbytes))
+    room.lane.zero(room.number(places.codes_nbytes), WORD * (places.null_chars - places.codes_nbytes))
 
 
 def _start(slots: _Slots, number: int, encoding: _Encoding) -> Any:
     """Stages 2 to 4 of a segment, or of what a slot has room for; an event behind the size of its codes."""
     lane, wave = slots.lane(number), slots.wave(number, encoding)
-    encode(lane, encoding.kind, slots.wave_at(number), 1, min(encoding.cut.layout.tiles, wave.tile_limit))
+    encode(lane, encoding.setup, slots.wave_at(number), 1, min(encoding.cut.layout.tiles, wave.tile_limit))
     lane.download(encoding.size, wave.codes_nbytes)
     return lane.event()
 
@@ -161,7 +161,7 @@ def _finish(
     wave, tiles = slots.wave(number, encoding), encoding.cut.layout.tiles
     if size >= 0 and tiles <= wave.tile_limit:
         codes = results.allocate(lane, size)
-        compact(lane, encoding.kind, at, 1, tiles, results.buffers[codes].ptr)
+        compact(lane, encoding.setup, at, 1, tiles, results.buffers[codes].ptr)
     else:
         codes, size = _in_steps(lane, encoding, wave, at, meta, results)
     if outbox is not None:
@@ -174,10 +174,10 @@ def _in_steps(lane: Lane, encoding: _Encoding, wave: WaveView, at: int, meta: in
 
     It is encoded wave by wave, once for its size, once more to keep the codes. `at` is where waves are described.
     """
-    kind, tiles, size = encoding.kind, encoding.cut.layout.tiles, encoding.size
+    setup, tiles, size = encoding.setup, encoding.cut.layout.tiles, encoding.size
     limit = wave.tile_limit
     if wave.capacity:
-        limit = wave.capacity // kind.tile_size // TILE_BLOCK * TILE_BLOCK
+        limit = wave.capacity // setup.tile_size // TILE_BLOCK * TILE_BLOCK
         wave = wave._replace(capacity=0, tile_limit=limit)
     firsts = range(0, tiles, limit)
 
@@ -185,7 +185,7 @@ def _in_steps(lane: Lane, encoding: _Encoding, wave: WaveView, at: int, meta: in
         lane.send(at, words([described]))
         lane.zero(wave.taken, WORD)
         of_wave = min(limit, tiles - described.tile_begin)
-        encode(lane, kind, at, 1, of_wave)
+        encode(lane, setup, at, 1, of_wave)
         return of_wave
 
     lane.zero(wave.codes_nbytes, WORD)
@@ -200,7 +200,7 @@ def _in_steps(lane: Lane, encoding: _Encoding, wave: WaveView, at: int, meta: in
         of_wave = min(limit, tiles - first)
         placed = with_places(wave._replace(tile_begin=first), encoding.cut, of_wave, bytes_before, meta)
         again(placed)
-        compact(lane, kind, at, 1, of_wave, results.buffers[codes].ptr)
+        compact(lane, setup, at, 1, of_wave, results.buffers[codes].ptr)
     return codes, before[-1]
 
 
@@ -211,12 +211,12 @@ def _complete(slots: _Slots, encodings: Sequence[_Encoding], start: int, results
     """
     lane = slots.room.lane
     metas = [results.allocate(lane, encoding.cut.layout.meta_nbytes) for encoding in encodings]
-    for kind in range(slots.parts):
+    for form in range(slots.parts):
         waves = [
-            with_places(one.waves[kind], one.cut, one.cut.layout.tiles, 0, results.buffers[meta].ptr)
+            with_places(one.waves[form], one.cut, one.cut.layout.tiles, 0, results.buffers[meta].ptr)
             for one, meta in zip(encodings, metas, strict=True)
         ]
-        lane.send(slots.first_at(slots.count + start + kind * slots.segments), words(waves))
+        lane.send(slots.first_at(slots.count + start + form * slots.segments), words(waves))
     uploaded = lane.event()
     for slot_lane in slots.room.side[:-1]:
         slot_lane.stream.wait_event(uploaded)
@@ -263,8 +263,8 @@ def compress_long(
         flat.extend(some)
         for number, (i, cut) in enumerate(flat[start:], start):
             waves = slots.waves_of(number, i, cut.planned, tables[i], cut.table)
-            kind, size = kind_of(cut.column, tables[i], cut.table), sizes[number : number + 1]
-            encodings.append(_Encoding(cut, kind, waves, size))
+            setup, size = setup_of(cut.column, tables[i], cut.table), sizes[number : number + 1]
+            encodings.append(_Encoding(cut, setup, waves, size))
         if len(flat) > start:
             metas.extend(_complete(slots, encodings[start:], start, results))
         return len(flat) - start

@@ -48,7 +48,7 @@ class Searcher(Protocol):
         """
 
     def more_of_automata(self) -> tuple[Any, ...]:
-        """What else it is told."""
+        """Arguments of the kernel behind those that all have."""
 
     def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> launch.SearchShape:
         """Shape of a launch of a search; `codes_nbytes` and `tiles` are those of its segments."""
@@ -57,7 +57,7 @@ class Searcher(Protocol):
         """The kernel that searches, launched as `cuda_search` says; `staged`: of the shape."""
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
-        """What else it is told."""
+        """Arguments of the kernel behind those that all have."""
 
     def values_kernel(self, name: str) -> Any:
         """What compares rows with values; named ``match_values`` or ``match_values_searched``."""

@@ -1,6 +1,6 @@
 """Compression on the GPU: columns, how they are cut, and their room in the workspace.
 
-A call plans its columns, and lets those share a workspace that the memory rule has room for. What is found of them on
+A call plans its columns, and lets those share a workspace that the memory rule has room for. What is counted of them on
 the way through the stages has its classes here.
 """
 
@@ -21,7 +21,7 @@ from . import plan
 from .cuda_task import TextTask, TileEncoder, TrainingNbytes, TrainingRoom, chars_of
 from .layout import ROW_BLOCK, TILE_BLOCK, TILE_SIZES, SegmentLayout
 from .segment import Segment
-from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, WaveView, found_places
+from .views import WORD, ColumnView, CountPlaces, PackView, ScopeView, WaveView, count_places
 
 _SLACK = 32  # a segment may be 1/32 longer than planned, for its last row, before it is encoded in two passes
 # Segments whose codes have room in the workspace. With plan.segment_size they keep the memory rule: at most 64 MiB or
@@ -122,7 +122,7 @@ class Room(NamedTuple):
     lane, side
         The caller's stream, and the round's own. Tables are trained in the first. Where segments take turns, every slot
         has one, and every part, and the rows have the last.
-    found : list of FoundPlaces
+    count_places : list of CountPlaces
         Of every column, places in the array of numbers that the GPU finds.
     row_words : list of int
         Of every column, address.
@@ -139,8 +139,8 @@ class Room(NamedTuple):
     side: Sequence[Lane]
     work: Workspace
     columns: Sequence[RoomColumn]
-    found: Sequence[FoundPlaces]
-    found_at: int
+    count_places: Sequence[CountPlaces]
+    counts_at: int
     views_at: int
     row_words: Sequence[int]
     first_scope: Sequence[int]
@@ -160,7 +160,7 @@ class Room(NamedTuple):
 
     def number(self, place: int) -> int:
         """Address of a number that the GPU finds."""
-        return self.found_at + WORD * place
+        return self.counts_at + WORD * place
 
 
 class ColumnTables(NamedTuple):
@@ -266,8 +266,8 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
 def plan_columns(tasks: Sequence[TextTask], lane: Lane, *, one_scope: bool = False) -> Steps:
     """Plan all columns that have rows; waits where it is not known how many characters they have."""
     unknown = [task.strings for task in tasks if task.chars is None]
-    found = iter((yield from chars_of(unknown, lane)) if unknown else ())
-    limits = [next(found) if task.chars is None else task.chars for task in tasks]
+    chars = iter((yield from chars_of(unknown, lane)) if unknown else ())
+    limits = [next(chars) if task.chars is None else task.chars for task in tasks]
     return [
         _plan(i, task, limits[i], one_scope=one_scope)
         for i, task in enumerate(tasks)
@@ -319,12 +319,12 @@ class _Layout(NamedTuple):
     """Where a round's things lie in its workspace: offsets of what `Room` has addresses of; see there."""
 
     work: Workspace  # in which they are reserved
-    found: Sequence[FoundPlaces]
+    count_places: Sequence[CountPlaces]
     first_scope: Sequence[int]
     first_slot: Sequence[int]
     chars_limits: Sequence[int]
     training_nbytes: TrainingNbytes
-    found_at: int
+    counts_at: int
     views_at: int
     row_words: Sequence[int]
     scopes_place: int  # behind the first view, as are the next two
@@ -342,11 +342,11 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
     """Lay out the workspace of columns, of which all is given but number and task, on a device: they differ."""
     columns = [RoomColumn._make((0, None, *shape)) for shape in shapes]
     work = Workspace()
-    found, first_scope, chars_limits, numbers = [], [], list[int](), 0
+    places, first_scope, chars_limits, numbers = [], [], list[int](), 0
     *first_slot, segments = accumulate((column.segments for column in columns), initial=0)
     for column in columns:
-        found.append(found_places(numbers, column.segments))
-        numbers = found[-1].end
+        places.append(count_places(numbers, column.segments))
+        numbers = places[-1].end
         first_scope.append(len(chars_limits))
         chars_limits += [column.chars_limit] * column.scopes
     scopes, encoder = len(chars_limits), columns[0].encoder
@@ -354,7 +354,7 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
     of_columns = [encoder.training_nbytes(scopes, one.chars_limit) for one in columns if one.scopes]
     each = of_columns[0] if of_columns else TrainingNbytes()
     reserve = work.reserve
-    found_at = reserve(WORD * numbers)
+    counts_at = reserve(WORD * numbers)
     # Waves lie behind these views and before packs, for uploads that bring several kinds. Of long columns the first are
     # described before the others, and then all, as they are encoded in a slot and in a part of one.
     scopes_place = _COLUMN_NBYTES * len(columns)
@@ -393,12 +393,12 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
                 slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
     return _Layout(
         work,
-        found,
+        places,
         first_scope,
         first_slot,
         chars_limits,
         each,
-        found_at,
+        counts_at,
         views_at,
         row_words,
         scopes_place,
@@ -440,8 +440,8 @@ def make_room(
         side,
         work,
         columns,
-        layout.found,
-        at(layout.found_at),
+        layout.count_places,
+        at(layout.counts_at),
         views,
         [at(place) for place in layout.row_words],
         layout.first_scope,

@@ -54,13 +54,13 @@ class RowRunner(Protocol):
         """Bytes of it that may lie in shared memory, 0: none, and `lift` makes another one."""
 
     def lift(self, states: int, staged: bool) -> Lift:
-        """What makes automata."""
+        """The function that makes automata of row automata."""
 
     def kernel(self, tile_size: int, staged: bool) -> Any:
         """What runs them, launched as `_Prepared` does it."""
 
     def more(self) -> tuple[Any, ...]:
-        """What else it is told."""
+        """Arguments of the kernel behind those that all have."""
 
 
 class _RowsLaunch(NamedTuple):

@@ -20,7 +20,7 @@ from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Room, RoomColumn
 from .layout import ROW_BLOCK, SegmentLayout
-from .views import WORD, ColumnView, FoundPlaces, PackView, ScopeView, WaveView, words
+from .views import WORD, ColumnView, CountPlaces, PackView, ScopeView, WaveView, words
 
 _u32, _u64 = np.uint32, np.uint64
 _SCAN_THREADS = 1024
@@ -36,8 +36,8 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     columns: list[ColumnView] = []
     scopes: list[ScopeView] = []
     row_blocks = 0
-    for column, found, row_words in zip(room.columns, room.found, room.row_words, strict=True):
-        strings, at = column.task.strings, room.found_at + WORD * found.rows_begin
+    for column, places, row_words in zip(room.columns, room.count_places, room.row_words, strict=True):
+        strings, at = column.task.strings, room.counts_at + WORD * places.rows_begin
         columns.append(
             ColumnView(
                 strings.chars,
@@ -60,10 +60,10 @@ def _describe(room: Room, waves: Sequence[WaveView]) -> int:
     return row_blocks
 
 
-def scope_views(column: RoomColumn, found: int, form: int) -> list[ScopeView]:
-    """The scopes of a column, whose numbers are found at an address; `form`: see `TileEncoder.tables_form`."""
+def scope_views(column: RoomColumn, counts: int, form: int) -> list[ScopeView]:
+    """The scopes of a column, whose rows are counted at address `counts`; `form`: see `TileEncoder.tables_form`."""
     each = column.per_table
-    return [ScopeView(found, column.segments, each * i, each, form) for i in range(column.scopes)]
+    return [ScopeView(counts, column.segments, each * i, each, form) for i in range(column.scopes)]
 
 
 @MEASURE
@@ -123,35 +123,35 @@ def _train(room: Room) -> npt.NDArray[np.uint8]:
     return lane.fetch(training.exported, training.each.exported * room.scopes, np.uint8)
 
 
-def download_found(room: Room) -> npt.NDArray[np.int64]:
-    return room.lane.fetch(room.found_at, room.found[-1].end, np.int64)
+def download_counts(room: Room) -> npt.NDArray[np.int64]:
+    return room.lane.fetch(room.counts_at, room.count_places[-1].end, np.int64)
 
 
 def check_nulls(room: Room, numbers: Sequence[int]) -> None:
     """Raise CharactersUnderNulls where null rows have characters."""
-    for found in room.found:
-        if numbers[found.null_chars]:
-            raise CharactersUnderNulls(f"{numbers[found.null_chars]} characters under nulls")
+    for places in room.count_places:
+        if numbers[places.null_chars]:
+            raise CharactersUnderNulls(f"{numbers[places.null_chars]} characters under nulls")
 
 
 def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
     """Segments of every column."""
     check_nulls(room, numbers)
-    return [_cuts(column, found, numbers) for column, found in zip(room.columns, room.found, strict=True)]
+    return [_cuts(column, places, numbers) for column, places in zip(room.columns, room.count_places, strict=True)]
 
 
-def _cuts(column: RoomColumn, found: FoundPlaces, numbers: Sequence[int]) -> Iterator[Cut]:
+def _cuts(column: RoomColumn, places: CountPlaces, numbers: Sequence[int]) -> Iterator[Cut]:
     made = 0
     for k in range(column.segments):
-        row, next_row = numbers[found.rows_begin + k : found.rows_begin + k + 2]
+        row, next_row = numbers[places.rows_begin + k : places.rows_begin + k + 2]
         if row == next_row:
             continue
-        char, next_char = numbers[found.chars_begin + k : found.chars_begin + k + 2]
+        char, next_char = numbers[places.chars_begin + k : places.chars_begin + k + 2]
         rows, chars, nulls, words = (
             next_row - row,
             next_char - char,
-            numbers[found.nulls + k],
-            numbers[found.words + k],
+            numbers[places.nulls + k],
+            numbers[places.words + k],
         )
         layout = SegmentLayout(rows, chars, column.tile_size, nulls > 0, words)
         yield Cut(column, k, made // column.per_table, row, rows, char, chars, nulls, words, layout)
@@ -187,7 +187,7 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
     task = column.task
     tables = [task.table] if task.table is not None else task.tables
     lookups = task.lookups or [None] * len(tables)
-    found = [
+    placed = [
         ((0, 0), None)
         if table is None
         else _device_copy(table, column, lane)
@@ -195,7 +195,7 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
         else ((lookup.ptr, lookup.size), lookup)
         for table, lookup in zip(tables, lookups, strict=True)
     ]
-    return ColumnTables(lambda number: found[number][0], tables, [owner for _, owner in found])
+    return ColumnTables(lambda number: placed[number][0], tables, [owner for _, owner in placed])
 
 
 def _trained(at: int, each: int) -> ColumnTables:

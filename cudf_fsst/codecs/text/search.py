@@ -412,7 +412,7 @@ def automaton(patterns: Sequence[tuple[bytes, int]], continuing: int = -1) -> Au
 
 
 def without_states(machine: Automaton) -> Automaton:
-    """The same automaton with one state, if its patterns have no more than a byte each."""
+    """An automaton as it is, or with one state if its patterns have no more than a byte each."""
     if machine.longest > 1:
         return machine
     classes = machine.accepts[machine.following[0]] | machine.classes

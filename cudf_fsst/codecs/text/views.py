@@ -97,8 +97,8 @@ def words(views: Iterable[tuple[int, ...]]) -> array[int]:
     return array("Q", list(chain.from_iterable(views)))  # of a list, for its size is known
 
 
-class FoundPlaces(NamedTuple):
-    """Where the numbers that the GPU finds of a column lie, counted in numbers; as in kernels/text_compress.cuh."""
+class CountPlaces(NamedTuple):
+    """Where the numbers that the GPU counts of a column lie, counted in numbers; as in kernels/text_compress.cuh."""
 
     rows_begin: int
     chars_begin: int
@@ -112,7 +112,7 @@ class FoundPlaces(NamedTuple):
     end: int
 
 
-def found_places(begin: int, segments: int) -> FoundPlaces:
+def count_places(begin: int, segments: int) -> CountPlaces:
     """Places of a column's numbers, whose first is number `begin`."""
     counts = (segments + 1, segments + 1, segments, segments, segments, segments, segments, 1, 1)
-    return FoundPlaces(*accumulate(counts, initial=begin))
+    return CountPlaces(*accumulate(counts, initial=begin))
