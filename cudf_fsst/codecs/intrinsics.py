@@ -179,6 +179,44 @@ def place64(typingctx: Any, at: Any, left: Any, before: Any, limits: Any, base: 
 
 
 @intrinsic
+def widen64(typingctx: Any, at: Any, before: Any, out: Any) -> Any:
+    """64 codes of `fsst` as numbers of 16 bits; see `unaligned`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at, before, out = args
+        codes = builder.load(builder.inttoptr(at, _BYTES.as_pointer()), align=1)
+        following = builder.load(builder.inttoptr(builder.add(at, _I64(1)), _BYTES.as_pointer()), align=1)
+        previous = _shuffled(
+            builder, codes, _splat(builder, builder.trunc(before, _I8), _BYTES), [_WIDE, *range(_WIDE - 1)]
+        )
+        escape, numbers = _splat(builder, 255, _BYTES), ir.VectorType(ir.IntType(16), _WIDE)
+        escapes = builder.icmp_unsigned("==", codes, escape)
+        some = builder.select(escapes, following, codes)
+        some = builder.select(builder.icmp_unsigned("==", previous, escape), escape, some)
+        high = builder.shl(builder.zext(escapes, numbers), _splat(builder, 8, numbers))
+        some = builder.or_(builder.zext(some, numbers), high)
+        builder.store(some, builder.inttoptr(out, numbers.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@intrinsic
+def scale64(typingctx: Any, at: Any, factor: Any, out: Any) -> Any:
+    """Multiply 64 numbers; see `unaligned`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at, factor, out = args
+        short, wide = (ir.VectorType(ir.IntType(bits), _WIDE) for bits in (16, 32))
+        some = builder.zext(builder.load(builder.inttoptr(at, short.as_pointer()), align=1), wide)
+        some = builder.mul(some, _splat(builder, builder.trunc(factor, ir.IntType(32)), wide))
+        builder.store(some, builder.inttoptr(out, wide.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@intrinsic
 def ends8(typingctx: Any, low: Any, high: Any, width: Any, minimum: Any, base: Any, out: Any) -> Any:
     """Where 8 rows end, by packed lengths; see `unaligned`."""
 

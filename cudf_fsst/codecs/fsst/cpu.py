@@ -14,6 +14,7 @@ from ..text import plan
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, match_rows
 from ..text.cpu_places_kernels import CodeComparer
+from ..text.cpu_rows_kernels import row_answerer
 from ..text.layout import TILE_BLOCK
 from ..text.search import Automaton as ByteAutomaton
 from ..text.segment import Segment
@@ -112,7 +113,7 @@ def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
     return entries
 
 
-SEARCH: Search | None = Search(_lift, match_rows, rows.lift_turns, rows.answer)
+SEARCH: Search | None = Search(_lift, match_rows, rows.row_symbols, row_answerer(rows.unpack, kernels.decode_tile))
 
 
 def check_codes(segment: Segment) -> None:

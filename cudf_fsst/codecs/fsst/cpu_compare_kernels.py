@@ -20,12 +20,13 @@ def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: 
     count = end - at
     total, before = np.int64(0), np.int64(0)
     source, done = at, 0
-    if at + (count + 63) // 64 * 64 > limit:  # read from where places go, each before it is written
+    wide = max((count + 63) // 64 * 64, 128)  # most tiles have fewer: a loop that may end earlier is mispredicted
+    if at + wide > limit:  # read from where places go, each before it is written
         copy(places, at, count)
         source = places
-    while done < count:
+    while done < wide:
         last = np.int64(load8(source + done + 63))
-        total = place64(source + done, count - done, before, limits, total, places + done)
+        total = place64(source + done, max(count - done, 0), before, limits, total, places + done)
         if total < 0:
             return 0
         before = last

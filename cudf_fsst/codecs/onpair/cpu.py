@@ -12,6 +12,7 @@ from ...workers import map_items
 from ..text.cpu_decode import decoder
 from ..text.cpu_match_kernels import Search, matcher
 from ..text.cpu_places_kernels import NO_CODES
+from ..text.cpu_rows_kernels import row_answerer
 from ..text.plan import COMPARED_TILE, choice_sample, scope_nbytes
 from ..text.search import Automaton
 from ..text.segment import Segment
@@ -104,7 +105,12 @@ def _lift(machine: Automaton, table: OnPairTable) -> npt.NDArray[np.uint64]:
     return made
 
 
-SEARCH: Search | None = Search(_lift, matcher(searching.search_window), rows.lift, rows.answer)
+SEARCH: Search | None = Search(
+    _lift,
+    matcher(searching.search_window),
+    rows.row_symbols,
+    row_answerer(rows.unpack, kernels.decode_tile),
+)
 
 
 def check_codes(segment: Segment) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import load8, load64, popcount, store8, store32, trailing_zeros
+from .cpu_rows_kernels import RowSymbols
 from .cpu_search_kernels import (
     BEGIN,
     END,
@@ -46,16 +47,16 @@ class Search(NamedTuple):
         ``lift(automaton, table) -> ndarray of uint64``: what `match_rows` reads at the address of an automaton.
     match_rows
         What answers a question for rows: that below for codes of a byte, or what `matcher` makes of a codec's search.
-    lift_rows : callable
-        ``lift_rows(automaton, table)``, of an automaton of rows: what `answer_rows` takes.
-    answer_rows : callable
-        ``answer_rows(lifted, automaton, tiles, rows, first, last, out)``, as `text.cpu_rows_kernels.answer`.
+    row_symbols : callable
+        ``row_symbols(table) -> RowSymbols``: what codes stand for, for automata of rows.
+    answer_rows
+        What `cpu_rows_kernels.row_answerer` makes.
     """
 
     lift: Callable[[Any, Any], npt.NDArray[np.uint64]]
     match_rows: Any
-    lift_rows: Callable[[Any, Any], Any]
-    answer_rows: Callable[..., tuple[int, int]]
+    row_symbols: Callable[[Any], RowSymbols]
+    answer_rows: Any
 
 
 @njit()

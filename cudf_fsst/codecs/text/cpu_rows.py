@@ -6,7 +6,7 @@ Tiles of a codec that lifts no automata are decoded, and read as raw ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from . import cpu_rows_kernels as kernels
 from .cpu_match import Decoded
 from .cpu_read import SegmentReader
 from .layout import ROW_BLOCK
-from .rows import lift_bytes
 from .segment import Segment
 
 #: Answers for row blocks of a segment, the first and behind the last one, at an address; what is wrong, and where.
@@ -53,29 +52,28 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     edges = edges_of(segments)
     answers = np.empty(int(edges[-1]), np.uint8)
     work: list[Callable[[], None]] = []
-    made: dict[Table, _Answer] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
         reader, blocks = SegmentReader(segment), segment.layout.row_blocks
-        if segment.table not in made:
-            made[segment.table] = _answer_of(machine, segment.table)
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
-            work.append(partial(_answer_blocks, reader, first, last, made[segment.table], out))
+            work.append(partial(_answer_blocks, reader, first, last, _answer_of(machine, segment.table), out))
     run(work, answers.size, sum(segment.chars for segment in segments))
     return answers
 
 
+@lru_cache(8)
 def _answer_of(machine: RowAutomaton, table: Table) -> _Answer:
-    """The function that answers for row blocks of segments with a table; it decodes tiles if no automata are lifted."""
+    """The function that answers for row blocks of segments with a table; kept for calls that ask the same again."""
     search = of_text(table.codec).host().SEARCH
-    lifted = lift_bytes(machine) if search is None else search.lift_rows(machine, table)
+    symbols = kernels.BYTES if search is None else search.row_symbols(table)
+    answer_rows = kernels.answer_bytes if search is None else search.answer_rows
+    lifted = kernels.lift(machine, symbols)
 
     def answer(reader: SegmentReader, first: int, last: int, out: int) -> tuple[int, int]:
-        if search is not None:
-            return search.answer_rows(lifted, machine, reader.tiles, reader.rows, first, last, out)
-        decoded = Decoded(reader, first, last)  # which holds what is read
-        return kernels.answer(lifted, machine, decoded.tiles, reader.rows, first, last, out)
+        decoded = Decoded(reader, first, last) if search is None else reader  # which holds what is read
+        how = answer_rows, lifted, machine, symbols
+        return kernels.answer(*how, decoded.tiles, reader.rows, reader.table, first, last, out)
 
     return answer
 
