@@ -118,6 +118,8 @@ def _write_partitioned(path: Any, tables: Iterator[Any], fields: Any, labels: An
     for label in key_labels:
         if label not in labels:
             raise KeyError(f"partition_cols names a column that the frame does not have: {label!r}")
+    if len(set(key_labels)) < len(key_labels):
+        raise ValueError(f"partition_cols names a column twice: {list(key_labels)}")
     if key_labels and len(key_labels) >= len(labels):
         raise ValueError("partition_cols names all columns; no data is left to save")
     place = located(path, options.storage_options)

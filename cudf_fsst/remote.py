@@ -405,4 +405,13 @@ def send(path: str, target: Remote | Any) -> None:
 
 
 def _copy(file: BinaryIO, target: Any) -> None:
-    shutil.copyfileobj(file, target, _PART)
+    """Write the bytes of a file; a raw one takes as many at a time as it likes, and says how many."""
+    if not isinstance(target, io.RawIOBase):
+        shutil.copyfileobj(file, target, _PART)
+        return
+    while left := memoryview(file.read(_PART)):
+        while left:
+            written = target.write(left)
+            if not written:
+                raise BlockingIOError(f"a {type(target).__name__} takes no more bytes now")
+            left = left[written:]

@@ -419,6 +419,29 @@ def test_file_objects(tmp_path: Path) -> None:
         assert read(file).equals(frame)
 
 
+def test_a_raw_file_that_takes_some_bytes_at_a_time() -> None:
+    class Raw(io.RawIOBase):
+        def __init__(self, room: int) -> None:
+            self.data, self.room = bytearray(), room
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, piece: Any) -> int | None:
+            taken = bytes(piece)[: min(7000, self.room - len(self.data))]
+            self.data += taken
+            return len(taken) or None
+
+    frame = DATA[:3000].fsst.compress()
+    for write in (frame.save, frame.to_parquet, frame.to_csv):
+        whole, raw = io.BytesIO(), Raw(1 << 30)
+        write(whole)
+        write(raw)
+        assert raw.data == whole.getvalue()
+        with pytest.raises(BlockingIOError, match="a Raw takes no more bytes"):
+            write(Raw(8000))
+
+
 def test_a_bytesio_with_its_own_write() -> None:
     class Counted(io.BytesIO):
         nbytes = 0
@@ -539,6 +562,8 @@ def test_partitions_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     frame = pd.DataFrame({"k": ["a", "b"], "n": [1, 2]}).fsst.compress()
     with pytest.raises(KeyError, match="'z'"):
         frame.to_parquet(tmp_path / "p", partition_cols=["z"])
+    with pytest.raises(ValueError, match="twice"):
+        frame.to_parquet(tmp_path / "p", partition_cols=["k", "k"])
     with pytest.raises(ValueError, match="all columns"):
         frame.to_parquet(tmp_path / "p", partition_cols=["n", "k"])
     with pytest.raises(ValueError, match="folder, not a BytesIO"):
