@@ -89,7 +89,7 @@ def measures() -> dict[str, Measure]:
     def onpair_reads(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
         for record in bench_column.measure_latency(series, "onpair"):
             yield "cudf_fsst.onpair", record
-        for record in bench_column.measure_reads(series, "onpair", few(options)):
+        for record in bench_column.measure_reads(series, "onpair"):
             yield "cudf_fsst.onpair", record
 
     def latency(series: Any, options: argparse.Namespace, failed: list[str]) -> Iterator[Found]:
