@@ -7,6 +7,9 @@
 // slot; then the warp writes one tile after another, and what it has not read yet lies behind what it writes. Warps take pieces as they
 // come: to each the same number, some would have a piece more than the others, which is half as much again where they have two.
 //
+// Of few pieces each multiprocessor would have a warp or two, which wait for their look-ups. So there onpair_encode_few has a block for a piece,
+// which looks up the longest symbols of all places; then a warp goes through the tiles.
+//
 // The longest symbol is found by bisection on its length: is there a symbol that begins with the next 9 bytes? with 5, or 13? with 3, 7, 11
 // or 15? with one more, or one less? Each answer is a look-up of a hash in a bucket of two entries. The hash of 5, 9 and 13 bytes is that
 // of 4 bytes fewer and a product. Every symbol has entries for those of its prefixes that the bisection meets on the way to it, one of each
@@ -362,6 +365,7 @@ __device__ __forceinline__ void write_parts(const u32* rows, u32* slot, u32 part
 }
 
 // The same where some tiles are stored raw: a word of the piece a lane.
+template <u32 row_words>
 __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 parted, u64 text, u32 start, u32 length,
                                             u32 n) {
   const u32 total = __shfl_sync(ALL_LANES, start + length, 31);
@@ -380,16 +384,30 @@ __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 part
     u32 value = 0;
     if (4 * word < total) {
       const u64 text_t = text + t * TILE;
-      value = row_word(rows + t * ROW_WORDS, slot + TILE / 4 * t, parted_t, text_t, of_t == n_t,
+      value = row_word(rows + t * row_words, slot + TILE / 4 * t, parted_t, text_t, of_t == n_t,
                        int(4 * word - start_t), of_t);
       const u32 behind = start_t + of_t;  // where the next tile begins
       if (behind < 4 * word + 4 && behind < total)
-        value |= row_word(rows + (t + 1) * ROW_WORDS, slot + TILE / 4 * (t + 1), parted_next, text_t + TILE,
+        value |= row_word(rows + (t + 1) * row_words, slot + TILE / 4 * (t + 1), parted_next, text_t + TILE,
                           of_next == n_next, int(4 * word) - int(behind), of_next);
     }
     __syncwarp();  // what lanes read may lie where others write
     if (4 * word < total) slot[word] = value;
   }
+}
+
+// What is known of a piece when its codes are written. `inclusive`: bytes of codes of the tiles up to the lane's.
+__device__ __forceinline__ void put_lengths(const WaveView& wave, u32 piece, u32 inclusive, u32 length, u32 n) {
+  if (lane_id() == 31) {
+    reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
+    atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
+  }
+  if (n == 0) return;
+  const u32 in_wave = 32 * piece + lane_id();
+  if (TILE <= 256)
+    reinterpret_cast<u8*>(wave.tile_lengths)[in_wave] = u8(length - 1);
+  else
+    reinterpret_cast<u16*>(wave.tile_lengths)[in_wave] = u16(length - 1);
 }
 
 // grid: x any, y = waves; block: a multiple of 32 threads; shared memory: the lookup if STAGED, `lookup_nbytes` at most (else 0), then
@@ -439,23 +457,89 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
     const u32 start = inclusive - length;
     __syncwarp();
     if (__any_sync(ALL_LANES, n > 0 && length == n))
-      write_mixed(rows, slot, parted, text - lane * TILE, start, length, n);
+      write_mixed<ROW_WORDS>(rows, slot, parted, text - lane * TILE, start, length, n);
     else if (!__any_sync(ALL_LANES, parted != 0))
       write_tiles(row, slot, start, length);
     else
       write_parts(rows, slot, parted, start, length);
-    if (lane == 31) {
-      reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
-      atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
-    }
-    if (n > 0) {
-      if (TILE <= 256)
-        reinterpret_cast<u8*>(wave.tile_lengths)[in_wave] = u8(length - 1);
-      else
-        reinterpret_cast<u16*>(wave.tile_lengths)[in_wave] = u16(length - 1);
-    }
+    put_lengths(wave, piece, inclusive, length, n);
     u32 taken = 0;
     if (lane == 0) taken = u32(atomicAdd(reinterpret_cast<u64*>(wave.taken), 1ull));
     piece = gridDim.x * warps + __shfl_sync(ALL_LANES, taken, 0);
   }
 }
+
+#if STAGED
+// A lane's row of onpair_encode_few, and places of a tile: all lanes have other banks.
+#define FEW_ROW_WORDS (TILE / 4 + 1)
+#define FEW_PLACES (TILE + 2)
+
+// Few pieces, a block each. A lane's row has room for all codes of a tile.
+// grid: as onpair_encode; block: ENCODE_FEW_THREADS; shared memory: the lookup, FEW_ROW_WORDS words and FEW_PLACES numbers of 16 bits a tile.
+extern "C" __global__ void __launch_bounds__(ENCODE_FEW_THREADS, 1)
+    onpair_encode_few(const WaveView* waves, u32 lookup_nbytes) {
+  DYNAMIC_SHARED(uint4, shared_memory);
+  const WaveView& wave = waves[blockIdx.y];
+  const u32 lane = lane_id();
+  const Segment of(wave);
+  const u32 tiles = u32(min((of.end - of.begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit));
+  if (32 * blockIdx.x >= tiles) return;
+  const OnpairLookup* lookup = reinterpret_cast<const OnpairLookup*>(wave.tables);
+  const u32 nbytes = min(lookup->nbytes, lookup_nbytes);
+  for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
+    shared_memory[i] = __ldg(reinterpret_cast<const uint4*>(lookup) + i);
+  lookup = reinterpret_cast<const OnpairLookup*>(shared_memory);
+  u32* const rows = reinterpret_cast<u32*>(shared_memory) + lookup_nbytes / 4;
+  u16* const found = reinterpret_cast<u16*>(rows + 32 * FEW_ROW_WORDS);
+  __syncthreads();
+  const LookupParts in(lookup);
+  for (u32 piece = blockIdx.x; 32 * piece < tiles; piece += gridDim.x) {
+    const u64 text = of.begin + (wave.tile_begin + 32 * piece) * TILE;
+    const u32 size = u32(min(of.end - text, u64(min(tiles - 32 * piece, 32u) * TILE)));
+    const bool inner = (text & ~3ull) >= of.begin && text + 32 * TILE + 20 <= of.end;
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < size; at += blockDim.x) {
+      const u64 from = (text + at) & ~3ull;
+      const u32 by = 8 * u32((text + at) & 3), in_tile = at % TILE;
+      u32 y[5];
+#pragma unroll
+      for (u32 i = 0; i < 5; ++i) y[i] = inner ? load<u32>(from + 4 * i) : load_word(from + 4 * i, of.begin, of.end);
+      Window w;
+      w.first = y[0] >> by & 255;
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) w.words[i] = __funnelshift_rc(y[i], y[i + 1], by + 8);
+      const u32 left = min(size - at, TILE - in_tile);
+      found[at / TILE * FEW_PLACES + in_tile] = u16(find_by_bisection(lookup, in, w, left));
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      const u32 n = lane * TILE < size ? min(size - lane * TILE, u32(TILE)) : 0, bits = lookup->bits;
+      const u16* const of_tile = found + lane * FEW_PLACES;
+      u32* const row = rows + lane * FEW_ROW_WORDS;
+      u32 words = 0, pending = 0, fill = 0;
+      // A tile whose codes are no fewer than its characters is stored raw.
+      for (u32 at = 0; at < n && 4 * words < n;) {
+        const u32 one = of_tile[at], code = one & 4095;
+        at += (one >> 12) + 1;
+        pending |= code << fill;
+        const u32 filled = fill + bits;
+        if (filled >= 32) {
+          row[words++] = pending;
+          pending = code >> (32 - fill);
+        }
+        fill = filled & 31;
+      }
+      if (fill > 0) row[words] = pending;
+      const u32 length = min(4 * words + (fill + 7) / 8, n), inclusive = warp_inclusive_sum(length);
+      u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * u64(32 * TILE));
+      __syncwarp();
+      if (__any_sync(ALL_LANES, n > 0 && length == n))
+        write_mixed<FEW_ROW_WORDS>(rows, slot, 0, text, inclusive - length, length, n);
+      else
+        write_tiles(row, slot, inclusive - length, length);
+      put_lengths(wave, piece, inclusive, length, n);
+    }
+    __syncthreads();
+  }
+}
+#endif

@@ -8,15 +8,14 @@
 //     count   some threads a chunk: longest symbols of all places, tokens, what they gain; neighbours
 //     collect all strings that may be symbols -> a hash table of strings, with the sum of their gains
 //     filter  those that pay for their place -> a list, and how many have what gain
-//     divide  that list into what is kept, what is not, and some between
-//     select  the best of these -> the next table: a hash table of its symbols, for their first bytes the lengths of those that begin
-//             with these, and of every symbol the next shorter one that begins it
+//     select  the best of these -> the next table: a hash table of its symbols, and for their first bytes the lengths of those that
+//             begin with these
 //   and then
 //     rank    the last table in order, for the host and for the encoder
 //     index   what the encoder finds symbols in (onpair.cuh)
 //
 // Work unit: some blocks a scope, which run at the same time (a cooperative launch) and wait for each other behind every step, some two
-// microseconds each. Where shared memory has room, each block makes the tables for itself there: all make the same of what divide has left. Else
+// microseconds each. Where shared memory has room, each block makes the tables for itself there: all make the same of the list. Else
 // the first block makes them, and the others wait. Before, it did so everywhere, and another kernel drew the sample: l_comment SF 10 took 6.17 ms
 // instead of 5.89, 1 GB of prose 6.42 instead of 6.17 (the least of 18 whole calls).
 // Two that lost: tables with room for 12 bits, which leave too little of the L1 (l_comment 6.27 ms), and up to 512 strings in the bin of the
@@ -102,8 +101,6 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     collect_strings(view, state, table, round, choice);
     scope_sync(arrived, waited);
     filter_strings(view, state, table, round, choice);
-    scope_sync(arrived, waited);
-    divide_list(view, state, round, choice);
     scope_sync(arrived, waited);
     if (makes) make_table(table, choice.sources, select_strings(view, state, round, choice));
     table_sync();

@@ -13,20 +13,19 @@
 #define STEPS 16
 #define CHUNK SAMPLE_CHUNK
 #define BINS 2048
-#define MOST_EDGES 16384
 #define LENGTHS_OF (2u << TRAIN_BITS)
 #define FINALISTS 128
 
 // A table in training. In shared memory, where each block makes its own of the same strings; else in TrainState, by the first block.
 struct Growing {
   u64 words[MOST_CODES][2];
-  u32 found[MOST_CODES];  // of a symbol, see found_symbol
-  u32 slots[SLOTS];       // of symbols: code + 1, and 16 bits of their hash above
+  u32 slots[SLOTS];  // of symbols: code + 1, and 16 bits of their hash above
   // Half a word for a hash of a symbol's first 2 bytes, of its first 4, if it has so many, and of its first 8: bit n - 2 if a symbol of n bytes
-  // begins with such.
+  // begins with such. A byte for one of its first 12: bit n - 12.
   u32 lengths_of_2[LENGTHS_OF / 2];
   u32 lengths_of_4[LENGTHS_OF / 2];
   u32 lengths_of_8[LENGTHS_OF / 2];
+  u32 lengths_of_12[LENGTHS_OF / 4];
   u8 lengths[MOST_CODES];
   u32 count;  // codes
   u32 unused;
@@ -35,18 +34,14 @@ static_assert(sizeof(Growing) == GROWING_NBYTES, "GROWING_NBYTES");
 
 // What a scope's training has beside its large arrays.
 struct TrainState {
-  uint4 edges[MOST_EDGES];  // strings in the bin of the first that has no place: key, source, number in the list
 #if !TRAIN_IN_SHARED
   Growing table;
 #endif
   u64 column;        // characters of the scope
   u32 chunks, last;  // of the sample, and bytes of the last one
-  u32 listed;
-  u32 made, edge;  // strings of the list that are kept, and that are in the bin of the first that has no place
-  u32 unused;
+  u32 listed, unused;
   u32 histogram[BINS];    // of the list, see bin_of
   u32 ranks[MOST_CODES];  // of the last table
-  u32 kept[MOST_CODES];   // what symbols of the next table are made of
   int gains[MOST_CODES];
 };
 

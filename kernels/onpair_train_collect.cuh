@@ -16,85 +16,100 @@ __device__ __forceinline__ void add_gain(const Growing& table, uint2* strings, u
   }
 }
 
-// Calls `use(holds, i)` by whole warps, which holds for all places i of a table for which `full(places[i], i)` does. Few do. So a warp looks at
-// AHEAD places a lane at once, whose loads are on their way together, and its lanes share what is found. `found`: room for numbers of these in
-// shared memory.
+// Consecutive places of a table of which a warp looks at AHEAD a lane at once, whose loads are on their way together.
 #define AHEAD 8
+#define RUN (32 * AHEAD)
+
+// Calls `use(holds, i)` by a whole warp, which holds for those of RUN places from `first` on for which `full(place, i)` does. Few do. So lanes
+// share what is found. `found`: room for numbers of these in shared memory.
 template <typename Place, typename Full, typename Use>
-__device__ __forceinline__ void for_full_places(const Place* places, u32 count, u8 (*found)[32 * AHEAD],
-                                                const Full& full, const Use& use) {
-  const u32 thread = blockIdx.x * TRAIN_THREADS + threadIdx.x, threads = gridDim.x * TRAIN_THREADS, lane = lane_id();
-  u8* const of_warp = found[threadIdx.x / 32];
-  // Places are a multiple of 32, so a warp stays together.
-  for (u32 base = thread - lane; base < count; base += AHEAD * threads) {
-    Place some[AHEAD];
-    u32 total = 0;
+__device__ __forceinline__ void for_full_places(const Place* places, u32 first, u8* found, const Full& full,
+                                                const Use& use) {
+  const u32 lane = lane_id();
+  Place some[AHEAD];
+  u32 total = 0;
 #pragma unroll
-    for (u32 k = 0; k < AHEAD; ++k) some[k] = base + k * threads < count ? places[base + lane + k * threads] : Place();
+  for (u32 k = 0; k < AHEAD; ++k) some[k] = places[first + 32 * k + lane];
 #pragma unroll
-    for (u32 k = 0; k < AHEAD; ++k) {
-      const bool own = full(some[k], base + lane + k * threads);
-      const u32 all = __ballot_sync(ALL_LANES, own);
-      if (own) of_warp[total + __popc(all & ((1u << lane) - 1))] = u8(k << 5 | lane);
-      total += __popc(all);
-    }
-    __syncwarp();
-    for (u32 first = 0; first < total; first += 32) {
-      const u32 number = first + lane < total ? of_warp[first + lane] : 0;
-      use(first + lane < total, base + (number & 31) + threads * (number >> 5));
-    }
-    __syncwarp();
+  for (u32 k = 0; k < AHEAD; ++k) {
+    const bool own = full(some[k], first + 32 * k + lane);
+    const u32 all = __ballot_sync(ALL_LANES, own);
+    if (own) found[total + __popc(all & ((1u << lane) - 1))] = u8(32 * k + lane);
+    total += __popc(all);
   }
+  __syncwarp();
+  for (u32 base = 0; base < total; base += 32) {
+    const bool holds = base + lane < total;
+    use(holds, first + (holds ? found[base + lane] : 0));
+  }
+  __syncwarp();
 }
 
-// What the blocks of collect, filter, divide and select have in shared memory.
+// What the blocks of collect, filter and select have in shared memory.
 struct StringChoice {
   u64 costs[17];  // what strings must gain more than, by their length
+  u64 finalists[FINALISTS];
+  u64 last;  // see first_without_place
   u32 histogram[BINS];
-  u8 found[TRAIN_THREADS / 32][32 * AHEAD];  // see for_full_places
-  u32 bin;                                   // of the first string that has no place
-  u32 prefix, wanted;
+  u8 found[TRAIN_THREADS / 32][RUN];  // see for_full_places
+  u32 of_warps[TRAIN_THREADS / 32];
+  u32 edge;                 // finalists
   u32 sources[MOST_CODES];  // what the next table's symbols are made of, from code 256 on
 };
-static_assert(8 * FINALISTS <= 4 * BINS, "finalists lie where the histogram is");
 static_assert(sizeof(StringChoice) <= TRAIN_SHARED, "TRAIN_SHARED");
 
-// collect; and what filter and divide count is 0 again.
+// The number of a warp, of all that a scope has: those of a block are far from each other.
+__device__ __forceinline__ u32 warp_number() { return threadIdx.x / 32 * gridDim.x + blockIdx.x; }
+__device__ __forceinline__ u32 all_warps() { return gridDim.x * (TRAIN_THREADS / 32); }
+
+// collect; and what filter counts is 0 again. Warps share runs of places of all that is counted.
 __device__ __forceinline__ void collect_strings(const TrainView& view, TrainState& state, const Growing& table,
                                                 const TrainRound& round, StringChoice& shared) {
-  const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+  const u32 thread = blockIdx.x * TRAIN_THREADS + threadIdx.x, threads = gridDim.x * TRAIN_THREADS;
   const u32 count = table.count, places = string_places(state, round);
   uint2* const strings = reinterpret_cast<uint2*>(view.strings);
-  for (u32 i = thread; i < BINS; i += threads) state.histogram[i] = 0;
-  if (thread == 0) state.listed = state.made = state.edge = 0;
-  // By the last threads; the first have the most places.
-  for (u32 code = 256 + threads - 1 - thread; code < count; code += threads) {
-    add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
-    state.gains[code] = 0;
-  }
-  if (!round.grows) return;
   uint2* const pairs = reinterpret_cast<uint2*>(view.pairs);
+  int* const extended = reinterpret_cast<int*>(view.extended);
+  u8* const found = shared.found[threadIdx.x / 32];
+  for (u32 i = thread; i < BINS; i += threads) state.histogram[i] = 0;
+  if (thread == 0) state.listed = 0;
   auto twice = [&](const uint2& pair, u32 i) {
     if (pair.y == 1) pairs[i] = make_uint2(0, 0);
     return pair.y >= 2;
   };
-  for_full_places(pairs, pair_places(state, round), shared.found, twice, [&](bool holds, u32 i) {
+  auto add_pair = [&](bool holds, u32 i) {
     if (!holds) return;
     const uint2 pair = pairs[i];
     pairs[i] = make_uint2(0, 0);
     add_gain(table, strings, places, 2u << 28 | (pair.x - 1), int(pair.y) * 16);
-  });
-  int* const extended = reinterpret_cast<int*>(view.extended);
+  };
   auto gains = [&](int one, u32 i) {
     if (one != 0 && one * 12 >> 4 <= 0) extended[i] = 0;
     return one * 12 >> 4 > 0;
   };
-  for_full_places(extended, count << 8, shared.found, gains, [&](bool holds, u32 i) {
+  auto add_extended = [&](bool holds, u32 i) {
     if (!holds) return;
     const int gain = extended[i] * 12 >> 4;
     extended[i] = 0;
     add_gain(table, strings, places, 3u << 28 | (i >> 8) << 14 | (i & 255), gain);
-  });
+  };
+  static_assert(RUN == 256, "a run of each code's extensions");
+  const u32 of_codes = (count - 256 + 31) / 32, of_pairs = round.grows ? pair_places(state, round) / RUN : 0;
+  const u32 of_extended = round.grows ? count : 0;
+#pragma unroll 1
+  for (u32 run = warp_number(); run < of_codes + of_pairs + of_extended; run += all_warps()) {
+    if (run < of_codes) {
+      const u32 code = 256 + 32 * run + lane_id();
+      if (code < count) {
+        add_gain(table, strings, places, 1u << 28 | code, state.gains[code]);
+        state.gains[code] = 0;
+      }
+    } else if (run < of_codes + of_pairs) {
+      for_full_places(pairs, RUN * (run - of_codes), found, twice, add_pair);
+    } else {
+      for_full_places(extended, RUN * (run - of_codes - of_pairs), found, gains, add_extended);
+    }
+  }
 }
 
 // By what strings are kept: gain, length, and 8 bits of a hash; 12 to 44 bits, the lower 12 of them beside the gain.
@@ -128,7 +143,7 @@ __device__ __forceinline__ void filter_strings(const TrainView& view, TrainState
   if (threadIdx.x < 17) costs[threadIdx.x] = (threadIdx.x + 1) * 128 * part / column;
   __syncthreads();
   auto any = [](const uint2& string, u32) { return string.x != 0; };
-  for_full_places(strings, places, shared.found, any, [&](bool holds, u32 i) {
+  auto list = [&](bool holds, u32 i) {
     u64 key = 0;
     u32 source = 0;
     if (holds) {
@@ -149,7 +164,10 @@ __device__ __forceinline__ void filter_strings(const TrainView& view, TrainState
     reinterpret_cast<u64*>(view.keys)[place] = key;
     reinterpret_cast<u32*>(view.sources)[place] = source;
     atomicAdd(&histogram[bin_of(key)], 1u);
-  });
+  };
+#pragma unroll 1
+  for (u32 run = warp_number(); run < places / RUN; run += all_warps())
+    for_full_places(strings, RUN * run, shared.found[threadIdx.x / 32], any, list);
   __syncthreads();
   for (u32 i = threadIdx.x; i < BINS; i += TRAIN_THREADS)
     if (histogram[i] != 0) atomicAdd(&state.histogram[i], histogram[i]);

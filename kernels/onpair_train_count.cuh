@@ -29,14 +29,23 @@ __device__ __forceinline__ u16 walk_on(const Parsed& parsed, u32 piece, u32 walk
   return u16((more & 15) | (walked & ~15u) + (more & ~15u));
 }
 
+// The bytes at a place, and those behind them.
+__device__ __forceinline__ Spelled text_at(const Parsed& parsed, u32 at) {
+  const u32* const word = parsed.words + at / 4;
+  const u32 shift = 8 * (at & 3);
+  const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
+  const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
+  return {u64(b) << 32 | a, u64(d) << 32 | c, 16};
+}
+
 // Sixteenths of codes that going on from `behind` takes more than going on from `ahead`, until both meet. `without`: a code that the
-// former may not use.
-__device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32 without, int inverse) {
+// former may not use, but as many bytes as `shorter` says.
+__device__ __forceinline__ int walk(const u32* found, u32 ahead, u32 behind, u32 without, u32 shorter, int inverse) {
   int more = 0;
   for (u32 k = 0; k < STEPS && behind != ahead; ++k) {
     const u32 own = found[min(behind, ahead)];
     if (behind < ahead) {
-      behind += found_code(own) == without ? found_shorter(own) : found_length(own);
+      behind += found_code(own) == without ? shorter : found_length(own);
       more += 16;
     } else {
       ahead += found_length(own);
@@ -74,12 +83,8 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     wait_for_group(group, each);
 #pragma unroll 1
     for (u32 at = own; at < size; at += each) {
-      const u32* const word = parsed.words + at / 4;
-      const u32 shift = 8 * (at & 3);
-      const u32 a = __funnelshift_r(word[0], word[1], shift), b = __funnelshift_r(word[1], word[2], shift);
-      const u32 c = __funnelshift_r(word[2], word[3], shift), d = __funnelshift_r(word[3], word[4], shift);
-      const Spelled text = {u64(b) << 32 | a, u64(d) << 32 | c, 16};
-      parsed.found[at] = table.found[longest_symbol(table, text, min(size - at, 16u))];
+      const u32 code = longest_symbol(table, text_at(parsed, at), min(size - at, 16u));
+      parsed.found[at] = found_symbol(code, table.lengths[code]);
     }
     wait_for_group(group, each);
 #pragma unroll 1
@@ -121,16 +126,21 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     wait_for_group(group, each);
     const u32 count = parsed.count;
     const int inverse = size == 0 ? 0 : int(16 * count / size);
+    // Three things of each token, by threads of their own: all wait for memory.
 #pragma unroll 1
-    for (u32 i = own; i < 2 * count; i += each) {
-      const bool extends = i >= count;  // by other threads, for both wait for the same memory
-      const u32 at = parsed.tokens[extends ? i - count : i], found = parsed.found[at];
+    for (u32 i = own; i < 3 * count; i += each) {
+      const u32 what = i < count ? 0 : i < 2 * count ? 1 : 2;
+      const u32 at = parsed.tokens[i - what * count], found = parsed.found[at];
       const u32 code = found_code(found), length = found_length(found), after = at + length;
-      if (!extends && length > 1)
-        atomicAdd(&state.gains[code], walk(parsed.found, after, at + found_shorter(found), code, inverse));
+      if (what == 0) {
+        if (length == 1) continue;
+        const u32 shorter = table.lengths[longest_symbol(table, text_at(parsed, at), length - 1)];
+        atomicAdd(&state.gains[code], walk(parsed.found, after, at + shorter, code, shorter, inverse));
+        continue;
+      }
       if (!round.grows || after >= size) continue;
       const u32 next = parsed.found[after], size_of = found_length(next);
-      if (!extends && length + size_of <= 16) {
+      if (what == 1 && length + size_of <= 16) {
         const u32 key = (code << 14 | found_code(next)) + 1;
         for (u32 place = place_of(key * 0x9E3779B1u, places);; place = place_after(place, places)) {
           const u32 there = atomicCAS(&pairs[place].x, 0u, key);
@@ -140,9 +150,9 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
           }
         }
       }
-      if (extends && size_of > 1 && length < 16) {
+      if (what == 2 && size_of > 1 && length < 16) {
         const u32 byte = parsed.words[after / 4] >> (8 * (after & 3)) & 255;
-        const int saved = 16 - walk(parsed.found, after + size_of, after + 1, ~0u, inverse);
+        const int saved = 16 - walk(parsed.found, after + size_of, after + 1, ~0u, 0, inverse);
         atomicAdd(&extended[code << 8 | byte], saved);
       }
     }

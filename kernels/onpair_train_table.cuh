@@ -1,5 +1,5 @@
 // A table in training: its longest symbol that begins some bytes. Symbols are found by a hash of all they spell, for each length that a symbol
-// may have: these lengths are kept for the first 2, 4 and 8 bytes.
+// may have: these lengths are kept for the first 2, 4, 8 and 12 bytes.
 #pragma once
 
 #include "onpair_train.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ u32 symbol_spelled(const Growing& table, const Spelle
   return 0;
 }
 
-// Where the lengths of symbols that begin as a string are, by its first 2, 4 and 8 bytes.
+// Where the lengths of symbols that begin as a string are, by its first 2, 4, 8 and 12 bytes.
 __device__ __forceinline__ u32 place_of_2(const Spelled& text) {
   return (u32(text.low) & 0xffff) * u32(TRAIN_HASH_LOW) / (0xffffffffu / LENGTHS_OF + 1);
 }
@@ -28,43 +28,41 @@ __device__ __forceinline__ u32 place_of_8(const Spelled& text) {
          (0xffffffffu / LENGTHS_OF + 1);
 }
 
+__device__ __forceinline__ u32 place_of_12(const Spelled& text) {
+  return (u32(text.low) * u32(TRAIN_HASH_LOW) + u32(text.low >> 32) * u32(TRAIN_HASH_HIGH) +
+          u32(text.high) * u32(HASH_3)) /
+         (0xffffffffu / LENGTHS_OF + 1);
+}
+
 // The longest symbol of at most `most` bytes that begins a string of at least as many.
 __device__ __forceinline__ u32 longest_symbol(const Growing& table, const Spelled& text, u32 most) {
   const u32 first = u32(text.low) & 255, two = place_of_2(text), four = place_of_4(text), eight = place_of_8(text);
+  const u32 twelve = place_of_12(text);
   if (most < 2) return first;
   const u32 of_4 = table.lengths_of_4[four / 2] >> (16 * (four & 1));
   const u32 of_8 = table.lengths_of_8[eight / 2] >> (16 * (eight & 1));
+  const u32 of_12 = table.lengths_of_12[twelve / 4] >> (8 * (twelve & 3));
   u32 lengths = table.lengths_of_2[two / 2] >> (16 * (two & 1)) & ((1u << (most - 1)) - 1);
-  // Two and three bytes are bits 0 and 1, 4 to 7 bytes bits 2 to 5.
-  lengths &= (of_4 | 0x3) & (of_8 | 0x3f);
+  // Two and three bytes are bits 0 and 1, 4 to 7 bytes bits 2 to 5, 8 to 11 bytes bits 6 to 9.
+  lengths &= (of_4 | 0x3) & (of_8 | 0x3f) & (of_12 << 10 | 0x3ff);
   while (lengths != 0) {
-    // Two lengths at a time, whose slots are on their way together.
     const u32 length = 33 - u32(__clz(int(lengths)));
     lengths &= ~(1u << (length - 2));
-    const u32 other = lengths != 0 ? 33 - u32(__clz(int(lengths))) : length;
-    const u32 of_one = begin_of(text, length).slot_hash(), of_two = begin_of(text, other).slot_hash();
-    const u32 slot = table.slots[first_slot(of_one)], slot_two = table.slots[first_slot(of_two)];
-    const u32 code = symbol_spelled(table, begin_of(text, length), of_one, slot);
+    const Spelled begin = begin_of(text, length);
+    const u32 hash = begin.slot_hash(), code = symbol_spelled(table, begin, hash, table.slots[first_slot(hash)]);
     if (code != 0) return code;
-    if (other == length) break;
-    const u32 second = symbol_spelled(table, begin_of(text, other), of_two, slot_two);
-    if (second != 0) return second;
-    lengths &= ~(1u << (other - 2));
   }
   return first;
 }
 
-// What is found at a place: the longest symbol, its length and that of the next shorter one that begins it.
-__device__ __forceinline__ u32 found_symbol(u32 code, u32 length, u32 shorter) {
-  return code | length << 13 | shorter << 18;
-}
+// What is found at a place: the longest symbol, and its length.
+__device__ __forceinline__ u32 found_symbol(u32 code, u32 length) { return code | length << 13; }
 __device__ __forceinline__ u32 found_code(u32 found) { return found & 8191; }
-__device__ __forceinline__ u32 found_length(u32 found) { return found >> 13 & 31; }
-__device__ __forceinline__ u32 found_shorter(u32 found) { return found >> 18; }
+__device__ __forceinline__ u32 found_length(u32 found) { return found >> 13; }
 
 // Forgets what symbols are found in. By one block.
 __device__ __forceinline__ void clear_places(Growing& table) {
-  constexpr u32 nbytes = sizeof(table.slots) + 3 * sizeof(table.lengths_of_2);
+  constexpr u32 nbytes = sizeof(table.slots) + 3 * sizeof(table.lengths_of_2) + sizeof(table.lengths_of_12);
   for (u32 i = threadIdx.x; i < nbytes / 16; i += blockDim.x)
     reinterpret_cast<uint4*>(table.slots)[i] = make_uint4(0, 0, 0, 0);
 }
@@ -75,7 +73,6 @@ __device__ __forceinline__ void begin_table(Growing& table) {
   for (u32 byte = threadIdx.x; byte < 256; byte += blockDim.x) {
     table.words[byte][0] = byte, table.words[byte][1] = 0;
     table.lengths[byte] = 1;
-    table.found[byte] = found_symbol(byte, 1, 1);
   }
   if (threadIdx.x == 0) table.count = 256;
 }
@@ -109,16 +106,10 @@ __device__ __forceinline__ void make_table(Growing& table, const u32* sources, u
     u32 at = first_slot(hash);
     while (atomicCAS(&table.slots[at], 0u, slot) != 0) at = (at + 1) & (SLOTS - 1);
     const u32 of_length = 1u << (text.length - 2), two = place_of_2(text), four = place_of_4(text),
-              eight = place_of_8(text);
+              eight = place_of_8(text), twelve = place_of_12(text);
     atomicOr(&table.lengths_of_2[two / 2], of_length << (16 * (two & 1)));
     if (text.length >= 4) atomicOr(&table.lengths_of_4[four / 2], of_length << (16 * (four & 1)));
     if (text.length >= 8) atomicOr(&table.lengths_of_8[eight / 2], of_length << (16 * (eight & 1)));
-  }
-  __syncthreads();
-#pragma unroll 1
-  for (u32 code = 256 + threadIdx.x; code < count; code += TRAIN_THREADS) {
-    const Spelled text = text_of(table, code);
-    const u32 shorter = table.lengths[longest_symbol(table, text, text.length - 1)];
-    table.found[code] = found_symbol(code, text.length, shorter);
+    if (text.length >= 12) atomicOr(&table.lengths_of_12[twelve / 4], of_length >> 10 << (8 * (twelve & 3)));
   }
 }

@@ -25,9 +25,12 @@ def _encode(
     chars: npt.NDArray[np.uint8],
     tile_size: int,
     offset: int,
-    shared_per_block: int,
+    shape: launch.OnPairShape,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.integer]]:
-    """Codes and tile lengths that onpair_encode makes of characters at an address so many bytes off an aligned one."""
+    """Codes and tile lengths that a kernel makes of characters at an address so many bytes off an aligned one.
+
+    `shape`: of onpair_encode, or with ENCODE_FEW_THREADS of onpair_encode_few.
+    """
     tiles = -(-chars.size // tile_size)
     pieces = -(-tiles // 32)
     text_at = emulator.buffer(chars, offset=offset)
@@ -43,12 +46,12 @@ def _encode(
         *(first_char.address, bounds.address, looked_up.address, 0, 0, tiles, slot.address),
         *(piece_lengths.address, tile_lengths.address, total.address, 0, 0, taken.address),
     )
-    shape = launch.encode_shape(tile_size, shared_per_block, table.bits)
     module = emulator.load("onpair_encode.cu", launch.defines(tile_size, shape.table > 0))
-    threads = min(shape.threads, 64)
+    few, threads = shape.threads == launch.ENCODE_FEW_THREADS, min(shape.threads, 64)
     module.launch(
-        *("onpair_encode", (2, 1), threads, [emulator.buffer(words([wave])), np.uint32(shape.table)]),
-        shared_mem=shape.table + 4 * (tile_size // 8 + 1) * threads,
+        *("onpair_encode_few" if few else "onpair_encode", (2, 1), threads),
+        [emulator.buffer(words([wave])), np.uint32(shape.table)],
+        shared_mem=shape.shared if few else shape.table + 4 * (tile_size // 8 + 1) * threads,
     )
     lengths = piece_lengths.read(np.uint32)[:pieces]
     slots = slot.read().reshape(pieces, 32 * tile_size)
@@ -127,9 +130,13 @@ def test_the_same_codes_as_on_the_host(
     table = table_for(kind, chars, bits)
     expected, lengths, _ = encoded(table, chars, tile_size)
     offset = int(rng.integers(0, 32))
-    codes, found = _encode(emulator, table, chars, tile_size, offset, int(rng.choice([232448, 65536])))
-    np.testing.assert_array_equal(found, lengths)
-    np.testing.assert_array_equal(codes, expected)
+    shared = int(rng.choice([232448, 65536]))
+    few = launch.encode_few_shape(tile_size, 232448, bits)
+    assert few or (bits, tile_size) == (12, 1024)
+    for shape in [launch.encode_shape(tile_size, shared, bits), *([few] if few else [])]:
+        codes, found = _encode(emulator, table, chars, tile_size, offset, shape)
+        np.testing.assert_array_equal(found, lengths)
+        np.testing.assert_array_equal(codes, expected)
 
 
 def test_strings_with_the_hash_of_a_symbol(emulator: Emulator) -> None:
@@ -145,7 +152,7 @@ def test_strings_with_the_hash_of_a_symbol(emulator: Emulator) -> None:
     assert len(made) == 1
     chars = np.frombuffer((other + symbol + other[:5] + symbol + b"jklmnop" + other) * 40, np.uint8)
     expected, lengths, _ = encoded(table, chars, 256)
-    codes, found = _encode(emulator, table, chars, 256, 3, 232448)
+    codes, found = _encode(emulator, table, chars, 256, 3, launch.encode_shape(256, 232448, 11))
     np.testing.assert_array_equal(found, lengths)
     np.testing.assert_array_equal(codes, expected)
 

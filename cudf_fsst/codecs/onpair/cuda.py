@@ -100,9 +100,15 @@ class OnPairEncoder(TileEncoder):
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
         """See `TileEncoder`. Tables of a launch have one size."""
-        kernel, shape = _encoding(current_device(), tile_size, tables_nbytes)
         waves, pieces = groups * per_group, blocks(tiles, PIECE_TILES)
         multiprocessors = device_attributes()["multiprocessors"]
+        few = groups * pieces <= multiprocessors * launch.FEW_PIECES
+        kernel, shape = _encoding(current_device(), tile_size, tables_nbytes, few)
+        if few and shape.table:
+            grid = min(blocks(pieces, per_group), max(1, multiprocessors // waves))
+            arguments = np.uint64(waves_at), np.uint32(shape.table)
+            lane.launch(kernel, (grid, waves), shape.threads, arguments, shape.shared)
+            return
         if pieces > multiprocessors * shape.threads // 32:  # segments take turns
             multiprocessors -= multiprocessors * launch.COMPACT_SHARE // 128
         grid = min(multiprocessors, pieces, max(blocks(pieces, shape.threads // 32), multiprocessors // waves))
@@ -118,9 +124,13 @@ def _training(_device: int, bits: int) -> tuple[Kernel, int]:
 
 
 @cache
-def _encoding(_device: int, tile_size: int, tables_nbytes: int) -> tuple[Kernel, launch.OnPairShape]:
-    """The kernel that encodes by tables of so many bytes on a device, and its shape."""
+def _encoding(_device: int, tile_size: int, tables_nbytes: int, few: bool) -> tuple[Kernel, launch.OnPairShape]:
+    """The kernel that encodes (few) pieces by tables of so many bytes on a device, and its shape."""
     bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
+    of_few = launch.encode_few_shape(tile_size, device_attributes()["shared_per_block"], bits) if few else None
+    if of_few:
+        defines = launch.defines(tile_size)
+        return get_kernel("onpair_encode", "onpair_encode_few", defines, shared=True), of_few
     shape = launch.encode_shape(tile_size, device_attributes()["shared_per_block"], bits)
     return get_kernel("onpair_encode", "onpair_encode", launch.defines(tile_size, shape.table > 0), shared=True), shape
 

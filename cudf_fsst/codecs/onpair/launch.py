@@ -21,6 +21,8 @@ from .symbols import BITS, BYTES, OnPairTable
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 896, 512, 160 << 10
 #: Of a GPU's multiprocessors so many 128ths have no block of onpair_encode, but text_compact of the segment before.
 COMPACT_SHARE = 2
+#: Threads of a block of onpair_encode_few, and pieces of its launches for each multiprocessor at most.
+ENCODE_FEW_THREADS, FEW_PIECES = 1024, 3
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
@@ -61,6 +63,7 @@ def defines(tile_size: int, staged: bool = True) -> dict[str, int]:
         "STAGED": int(staged),
         "ENCODE_THREADS": ENCODE_THREADS,
         "FEW_ENCODE_THREADS": FEW_ENCODE_THREADS,
+        "ENCODE_FEW_THREADS": ENCODE_FEW_THREADS,
         "DECODE_THREADS": DECODE_THREADS,
         "DECODE_ROW_EXTRA_NBYTES": _ROW_NBYTES_EXTRA,
         **_HASHES,
@@ -207,7 +210,7 @@ class TrainRoom(NamedTuple):
 
 #: What onpair_train.cu exports of a table.
 ONPAIR_TRAINED = np.dtype([("words", "<u8", 8192), ("lengths", "u1", 4096), ("count", "<u8")])
-_MOST_EDGES, _BINS = 1 << 14, 1 << 11
+_BINS = 1 << 11
 
 
 def _most_codes(bits: int) -> int:
@@ -217,12 +220,12 @@ def _most_codes(bits: int) -> int:
 
 def _growing_nbytes(bits: int) -> int:
     """Bytes of the kernel's `Growing`."""
-    return 21 * _most_codes(bits) + 4 * ((1 << 13) + (3 << max(bits, 11)) + 2)
+    return 17 * _most_codes(bits) + 4 * ((1 << 13) + (7 << max(bits, 11) >> 1) + 2)
 
 
 def _state_nbytes(bits: int) -> int:
     """Bytes of the kernel's `TrainState`, which has a table where that is not in shared memory."""
-    return align(_growing_nbytes(bits) + 8 + 4 * 6 + 12 * _most_codes(bits) + 16 * _MOST_EDGES + 4 * _BINS)
+    return align(_growing_nbytes(bits) + 8 + 4 * 4 + 8 * _most_codes(bits) + 4 * _BINS)
 
 
 def _places_for(most: int) -> int:
@@ -297,6 +300,13 @@ def encode_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShap
         return shape
     threads = min(shape.threads, FEW_ENCODE_THREADS)
     return OnPairShape(threads, threads // 32 * warp, 0)
+
+
+def encode_few_shape(tile_size: int, shared_per_block: int, bits: int) -> OnPairShape | None:
+    """OnPairShape of onpair_encode_few; None where it has no room."""
+    table = lookup_nbytes(bits)
+    shared = table + 32 * (tile_size + 4 + 2 * (tile_size + 2))
+    return OnPairShape(ENCODE_FEW_THREADS, shared, table) if shared <= shared_per_block else None
 
 
 def automaton_nbytes(states: int, bits: int) -> int:
