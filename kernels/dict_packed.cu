@@ -3,17 +3,15 @@
 //
 //   dict_lengths  characters of each warp's rows; and the image: values of `stride` bytes each, zeros behind the end, and one of zeros
 //                 alone for rows without a value; then the lengths of all these
-//   dict_spell    offsets and characters
-//   dict_spell_tiles  the same of a column whose characters and image are known, without dict_lengths
+//   dict_spell    offsets and characters; where an earlier call has kept what stands before each warp's rows, without dict_lengths
 //   dict_answer   of every row the entry of a table
 //
 // Where a warp's codes have one byte, no nulls, and are packed as they are, several neighbouring codes are looked up at once: how long their
 // values are together, and, where all values have one byte, their characters.
 //
 // Work unit: a warp has consecutive blocks of 1024 codes, as many as the others, one warp behind another: so what stands before its rows
-// are the sums of the warps before, which every thread block adds up by itself. A thread block of dict_spell_tiles has fewer blocks of codes,
-// which its warps read twice, first for their lengths; then it asks the thread blocks before it for theirs, back to one that knows what all
-// before it have. A lane has VECTOR consecutive rows at a time (bitpack.cuh), and so consecutive characters. It puts them together in a
+// are the sums of the warps before, which every thread block adds up by itself, unless the host knows them from a call before. A lane has
+// VECTOR consecutive rows at a time (bitpack.cuh), and so consecutive characters. It puts them together in a
 // register. They go to the warp's stage in shared memory, where they lie as in global memory, and from there in stores of 16 bytes a lane.
 // What does not fill 16 bytes stays in the stage, for the next rows. Of a word that two lanes share the second gets the first one's part by
 // a shuffle.
@@ -253,47 +251,11 @@ __device__ __forceinline__ void spell(const SpellJob& job, const Turn& turn, u64
   if (turn.first < turn.last) end_rows(job, turn.last, stage, begin);
 }
 
-// Characters of all thread blocks of a column before this one. `states`: of each, 0 before, then how many it has, or all up to its end
-// have: each waits for those before it, which began before. `own`: a warp's. `sums`: shared memory, one more than warps.
-#define STATE_OWN (u64(1) << 62)
-#define STATE_ALL (u64(2) << 62)
-__device__ __forceinline__ u64 characters_before(u64 states, u64 number, u64 own, u64* sums) {
-  for (u32 delta = 16; delta > 0; delta /= 2) own += __shfl_xor_sync(ALL_LANES, own, delta);
-  if (lane_id() == 0) sums[threadIdx.x / 32] = own;
-  __syncthreads();
-  if (threadIdx.x < 32) {
-    u64 all = 0, before = 0;
-    for (u32 w = 0; w < BITPACK_WARPS; ++w) all += sums[w];
-    volatile u64* every = reinterpret_cast<volatile u64*>(states);
-    if (lane_id() == 0) every[number] = all | (number == 0 ? STATE_ALL : STATE_OWN);
-    for (u64 end = number; end > 0;) {
-      u64 state = STATE_ALL;
-      if (lane_id() < end) {
-        do state = every[end - 1 - lane_id()];
-        while (state == 0);
-      }
-      const u32 known = __ballot_sync(ALL_LANES, state >= STATE_ALL);
-      u64 some = known == 0 || lane_id() < u32(__ffs(known)) ? state & (STATE_OWN - 1) : 0;
-      for (u32 delta = 16; delta > 0; delta /= 2) some += __shfl_xor_sync(ALL_LANES, some, delta);
-      before += some;
-      if (known != 0) break;
-      end -= 32;
-    }
-    if (lane_id() == 0) {
-      if (number > 0) every[number] = (before + all) | STATE_ALL;
-      sums[BITPACK_WARPS] = before;
-    }
-  }
-  __syncthreads();
-  u64 begin = sums[BITPACK_WARPS];
-  for (u32 w = 0; w < threadIdx.x / 32; ++w) begin += sums[w];
-  return begin;
-}
-
-// What stands before a thread block's rows, by the sums of warps before.
-__device__ __forceinline__ u64 measured_before(const SpellJob& job, u32 in_job, u64* sums) {
-  const u64 first = LENGTHS_PARTS * (job.first + u64(in_job) * BITPACK_WARPS);
+// What stands before a warp's rows, where that is not known by the sums of warps before.
+__device__ __forceinline__ u64 characters_before(const SpellJob& job, u32 in_job, u64* sums) {
+  const u64 first_warp = job.first + u64(in_job) * BITPACK_WARPS, first = LENGTHS_PARTS * first_warp;
   const u64* every = reinterpret_cast<const u64*>(job.sums);
+  if (job.placed != 0) return every[first_warp + threadIdx.x / 32];
   u64 before = 0;
 #pragma unroll 8
   for (u64 i = threadIdx.x; i < first; i += THREADS) before += every[i];
@@ -307,14 +269,14 @@ __device__ __forceinline__ u64 measured_before(const SpellJob& job, u32 in_job, 
 }
 
 // `room`, dynamic shared memory: for each warp its stage of `staged` bytes, 16 more than ROW numbers or more; then the image, of jobs whose
-// image has up to `image_room` bytes; then up to `kept` lengths. `measures`: sums are states of thread blocks.
-template <bool measures>
-__device__ __forceinline__ void spell_job(const u64* table, u32 jobs, u32 block, u8* room, u32 staged, u32 image_room,
-                                          u32 kept) {
+// image has up to `image_room` bytes; then up to `kept` lengths.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
+  DYNAMIC_SHARED(u8, room);
   __shared__ SpellJob job;
-  __shared__ u64 sums[BITPACK_WARPS + 1];
-  const u32 in_job = load_job(table, jobs, job, block), warp = threadIdx.x / 32;
-  u64 begin = measures ? 0 : measured_before(job, in_job, sums);
+  __shared__ u64 sums[BITPACK_WARPS];
+  const u32 in_job = load_job(table, jobs, job), warp = threadIdx.x / 32;
+  const u64 begin = characters_before(job, in_job, sums);
   const u8* image = reinterpret_cast<const u8*>(job.image);
   const u64 image_nbytes = (job.values + 1) * job.stride;
   const u8* far = image + image_nbytes;
@@ -330,38 +292,18 @@ __device__ __forceinline__ void spell_job(const u64* table, u32 jobs, u32 block,
   const Turn turn(job, in_job);
   u8* const stage = room + warp * staged;
 #if GROUPS
-  __shared__ u32 tables[GROUPED_ENTRIES / 2];
-  u16* const grouped_lengths = reinterpret_cast<u16*>(tables);
-  const bool groups = measures && may_be_grouped(job);
-  if (groups) add_lengths(job, near + image_room, grouped_lengths);
-  __syncthreads();
-  const bool grouped = groups && are_grouped(job, turn);
-#endif
-  if (measures) {
-    u64 own = 0;
-#if GROUPS
-    if (grouped)
-      own = grouped_sum(job, turn, grouped_lengths);
-    else
-#endif
-      read_codes(job, turn, [&](u32, const Number(&codes)[VECTOR], bool) {
-#pragma unroll
-        for (u32 v = 0; v < VECTOR; ++v) own += lengths.of(codes[v]);
-      });
-    begin = characters_before(job.sums, job.first + in_job, own, sums);
-  }
-#if GROUPS
-  if (groups && are_bytes(job, near + image_room)) {
+  if (are_bytes(job, near + image_room)) {
+    __shared__ u32 merged[256];
     const u32 width = codes_width(job);
     for (u32 i = threadIdx.x; i < 1u << MERGED * width; i += THREADS) {
       u32 made = 0;
       for (u32 k = 0; k < MERGED; ++k)
         made |= u32(near[8 * min(i >> k * width & ((1u << width) - 1), u32(job.values))]) << 8 * k;
-      tables[i] = made;
+      merged[i] = made;
     }
     __syncthreads();
-    if (grouped) {
-      spell_bytes(job, turn, begin, tables);
+    if (are_grouped(job, turn)) {
+      spell_bytes(job, turn, begin, merged);
       return;
     }
   }
@@ -375,22 +317,6 @@ __device__ __forceinline__ void spell_job(const u64* table, u32 jobs, u32 block,
     spell<3>(job, turn, begin, lengths, near, stage, staged);
   else
     spell<0>(job, turn, begin, lengths, is_near ? near : image, stage, staged);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    dict_spell(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept) {
-  DYNAMIC_SHARED(u8, room);
-  spell_job<false>(table, jobs, blockIdx.x, room, staged, image_room, kept);
-}
-
-// Without dict_lengths, of jobs whose image is there. Thread blocks take numbers as they begin, from `next`, 0 at first.
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    dict_spell_tiles(const u64* table, u32 jobs, u32 staged, u32 image_room, u32 kept, u64* next) {
-  DYNAMIC_SHARED(u8, room);
-  __shared__ u32 number;
-  if (threadIdx.x == 0) number = u32(atomicAdd(next, u64(1)));
-  __syncthreads();
-  spell_job<true>(table, jobs, number, room, staged, image_room, kept);
 }
 
 template <typename Item>

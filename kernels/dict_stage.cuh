@@ -8,7 +8,8 @@
 struct SpellJob : CodesJob {
   u64 chars, offsets, wide;  // the dictionary: chars + its offsets; no offsets: the image is there
   u64 image, stride;         // address, see above; bytes of a value there, a multiple of 8 that no value is longer than
-  u64 sums, first;           // address of u64s, one for each warp of the column; which one this job's first warp has
+  u64 sums, first;           // address of u64s of the column's warps, see above; which warp is this job's first
+  u64 placed;                // whether these say, of each warp, how many characters stand before its rows
   u64 out_offsets, out_wide;  // of row `begin`
   u64 first_char;             // what the column's offsets begin with
   u64 out_chars, limit;       // address of the column's first row's, bytes that may be written there

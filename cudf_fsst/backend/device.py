@@ -168,10 +168,10 @@ class DeviceBackend:
 
         with self.current(), DECODE, _gpu().Lane() as lane:
             _gpu().ahead.start("read")
-            other = _gpu().codecs.in_other_case(node, small=small, large=large)
-            [made] = _gpu().codecs.read([node if other is None else other], lane=lane)
+            other = _gpu().codecs.in_other_case(node, small=small, large=large, lane=lane)
             if other is not None:
-                return made, lambda: True
+                return ColumnBuffers(node.type, node.rows, other.null_count, strings=other), lambda: True
+            [made] = _gpu().codecs.read([node], lane=lane)
             return made, cuda_case.change(made.strings, small=small, large=large, lane=lane)
 
     def values_of(self, parts: Sequence[DictPart]) -> list[ColumnBuffers]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..device.memory import Lane
+from ..device.memory import Arguments, Lane
 from .cuda_kernels import blocks
 from .part import Packed, align
 from .values.launch import OutputRows, TakenColumn
@@ -19,6 +19,8 @@ from .values.launch import OutputRows, TakenColumn
 _u32, _u64 = np.uint32, np.uint64
 #: Thread blocks of a launch, at most.
 _GRID_LIMIT = 2**31 - 1
+#: Arguments of a launch that are kept.
+_MADE = 4
 
 
 class PartRange(NamedTuple):
@@ -131,7 +133,7 @@ class JobTables:
             Numbers of fields that are addresses of arrays, which are uploaded with the tables.
         """
         *first, grid = accumulate(grids, initial=0)
-        self._addresses += ((len(self._words) + len(first) + field, array) for field, array in data)
+        self._addresses += ((len(self._words) + len(first) + number, array) for number, array in data)
         self._add(kernel, grid, threads, [*first, *fields], _u32(len(grids)), *more, shared=shared)
 
     def add_taken(
@@ -170,24 +172,81 @@ class JobTables:
             grid = len(some) * per_column
             self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
 
-    def launch(self, lane: Lane, address: int = 0) -> None:
-        """Upload and launch; `address`: where the uploaded bytes go, 0: they are allocated."""
-        if not self._launches:
-            return
+    def _image(self) -> tuple[array[int], list[int]]:
+        """What is uploaded, and which numbers of it are addresses, counted from the first byte."""
         words = array("Q", self._words)
         places, nbytes = {}, 8 * len(words)
         for _, array_of in self._addresses:
             if id(array_of) not in places:
                 places[id(array_of)] = nbytes, array_of
                 nbytes += align(array_of.nbytes, 8)
-        buffer = None if address else lane.allocate(nbytes)
-        begin = address if buffer is None else int(buffer.ptr)
         if places:
-            for field, array_of in self._addresses:
-                words[field] = begin + places[id(array_of)][0]
+            for number, array_of in self._addresses:
+                words[number] = places[id(array_of)][0]
             words.frombytes(
                 b"".join(array_of.tobytes().ljust(align(array_of.nbytes, 8), b"\0") for _, array_of in places.values())
             )
+        return words, [number for number, _ in self._addresses]
+
+    def launch(self, lane: Lane, address: int = 0) -> None:
+        """Upload and launch; `address`: where the uploaded bytes go, 0: they are allocated."""
+        if not self._launches:
+            return
+        words, own = self._image()
+        buffer = None if address else lane.allocate(8 * len(words))
+        begin = address if buffer is None else int(buffer.ptr)
+        for number in own:
+            words[number] += begin
         lane.send(begin, words)
         for kernel, grid, threads, at, arguments, shared in self._launches:
             lane.launch(kernel, grid, threads, (_u64(begin + at), *arguments), shared)
+
+    def kept(self, *places: npt.NDArray[np.intp]) -> KeptTables:
+        """The same for many calls, which each have other memory; `places`: as of `KeptTables`."""
+        words, own = self._image()
+        steps = [
+            KeptLaunch(kernel, grid, threads, (at, *arguments), shared)
+            for kernel, grid, threads, at, arguments, shared in self._launches
+        ]
+        return KeptTables(np.array(words, _u64), [np.array(own), *places], steps)
+
+
+@dataclass
+class KeptLaunch:
+    """A launch of many calls. Of its arguments those of Python's integers are places in a call's workspace."""
+
+    kernel: Any
+    grid: int | tuple[int, ...]
+    block: int
+    arguments: tuple[Any, ...]
+    shared: int = 0
+    _made: dict[Any, Arguments] = field(default_factory=dict)
+
+    def launch(self, lane: Lane, address: int, *more: Any) -> None:
+        """Launch it for a workspace at an address, with more arguments behind its own."""
+        made = self._made.get((address, more))
+        if made is None:  # the same memory is there again for most calls, or that of an answer before
+            own = [_u64(address + one) if type(one) is int else one for one in self.arguments]
+            made = Arguments((*own, *more))
+            if len(self._made) >= _MADE:
+                self._made.clear()
+            self._made[address, more] = made
+        lane.launch(self.kernel, self.grid, self.block, made, self.shared)
+
+
+class KeptTables(NamedTuple):
+    """`JobTables` of many calls: `image` is uploaded; `places` in it are addresses of the image, then of other memory."""
+
+    image: npt.NDArray[np.uint64]
+    places: Sequence[npt.NDArray[np.intp]]
+    steps: Sequence[KeptLaunch]
+
+    def launch(self, lane: Lane, *addresses: int) -> None:
+        """Upload and launch, for other memory at these addresses."""
+        buffer, words = lane.allocate(self.image.nbytes), self.image.copy()
+        begin = int(buffer.ptr)
+        for place, address in zip(self.places, (begin, *addresses), strict=True):
+            words[place] += _u64(address)
+        lane.upload(begin, words)
+        for step in self.steps:
+            step.launch(lane, begin)

@@ -13,9 +13,9 @@ import numpy as np
 from ..automata import RowAutomaton
 from ..buffers import ColumnBuffers, DeviceStrings, HostStrings
 from ..device.memory import DeviceInts, Lane
-from ..lazy import weakly_cached
+from ..lazy import WeakCache, weakly_cached
 from .cuda_kernels import blocks
-from .cuda_tables import JobTables, RowNumbers
+from .cuda_tables import JobTables, KeptTables, RowNumbers
 from .dict import cuda_answer as answers_of
 from .dict import cuda_packed, cuda_text, few
 from .dict import cuda_read as dictionary
@@ -113,6 +113,8 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         As `cudf_fsst.codecs.text.cuda_read.read`.
     """
+    if len(nodes) == 1 and start == 0 and stop in (None, nodes[0].rows) and (rows := _spelled_rows(nodes[0], lane)):
+        return [rows.read(lane)]
     shares_of_nodes = [_shares(node, start, node.rows if stop is None else stop) for node in nodes]
     columns: list[DeviceStrings] = []
     batch: list[list[_Plain | Share]] = []
@@ -134,6 +136,40 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     if batch:
         columns += _read(batch, lane)
     return columns
+
+
+class _SpelledRows(NamedTuple):
+    """All rows of strings, which one launch writes that is kept."""
+
+    rows: int
+    chars: int
+    itemsize: int
+    tables: KeptTables
+
+    def read(self, lane: Lane) -> DeviceStrings:
+        offsets, out = lane.allocate(self.itemsize * (self.rows + 1)), lane.allocate(self.chars)
+        self.tables.launch(lane, offsets.ptr, out.ptr)
+        return DeviceStrings(self.rows, out.ptr, offsets.ptr, self.itemsize, owners=(offsets, out, None))
+
+
+_spelled: WeakCache[Node, _SpelledRows] = WeakCache()
+
+
+def _spelled_rows(node: Node, lane: Lane) -> _SpelledRows | None:
+    """All rows of strings with a few short values, once it is known where these go; None for others, and for nulls."""
+    if (rows := _spelled.get(node)) is not None or not node.all_coded or node.null_count:
+        return rows
+    parts: Sequence[DictPart] = node.segments
+    layouts = [dictionary.whole_layout(part) for part in parts if part.known.few is not None and is_packed(part)]
+    if len(layouts) < len(parts) or any(layout.begins is None for layout in layouts):
+        return None
+    itemsize, targets, row, char = 4 if node.chars_nbytes < 2**31 else 8, {}, 0, 0
+    for part, layout, (values, _) in zip(parts, layouts, decoded(parts, lane), strict=True):
+        to = cuda_text.Target(row * itemsize, itemsize, char, char, part.chars)
+        targets[cuda_packed.Spelling(values, layout, begins=layout.begins, lane=lane)] = to
+        row, char = row + part.rows, char + part.chars
+    tables = cuda_packed.kept(targets)
+    return None if tables is None else _spelled.put(node, _SpelledRows(row, char, itemsize, tables))
 
 
 def _read(columns: Sequence[Sequence[_Plain | Share]], lane: Lane) -> list[DeviceStrings]:
@@ -201,8 +237,8 @@ def _other_cases(node: Node) -> dict[tuple[bool, bool], Node]:
     return {}
 
 
-def in_other_case(node: Node, *, small: bool, large: bool) -> Node | None:
-    """A node that is read as strings with ASCII letters in the other case; None where it needs more than other values.
+def in_other_case(node: Node, *, small: bool, large: bool, lane: Lane) -> DeviceStrings | None:
+    """All rows of strings with ASCII letters in the other case; None where that takes more than other values.
 
     All rows need a dictionary, of a few short values that have been read before and are ASCII.
 
@@ -212,9 +248,11 @@ def in_other_case(node: Node, *, small: bool, large: bool) -> Node | None:
     small, large : bool
         Whether small letters become large ones, and large ones small.
     """
-    made = _other_cases(node)
-    if (small, large) in made:
-        return made[small, large]
+    other = _other_cases(node).get((small, large)) or _in_other_case(node, small, large)
+    return None if other is None else read([other], lane=lane)[0]
+
+
+def _in_other_case(node: Node, small: bool, large: bool) -> Node | None:
     if not node.all_coded or any(part.known.few is None for part in node.segments):
         return None
     if not all(row.isascii() for part in node.segments for row in part.known.few.rows):
@@ -225,8 +263,8 @@ def in_other_case(node: Node, *, small: bool, large: bool) -> Node | None:
         known = Known()  # each value is as long as before
         known.longest, known.few = part.known.longest, few.Few(map(change, part.known.few.rows))
         parts.append(DictPart(part.indices, part.values, part.chars, known))
-    made[small, large] = replace(node, segments=tuple(parts))
-    return made[small, large]
+    other = _other_cases(node)[small, large] = replace(node, segments=tuple(parts))
+    return other
 
 
 # ---- other values for all rows

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import cupy
 import numpy as np
@@ -267,6 +267,29 @@ class Arguments(tuple[np.generic, ...]):
         made._places = made._words.ctypes.data + np.arange(0, 8 * len(made), 8).astype(np.uint64)
         made.address = made._places.ctypes.data
         return made
+
+
+class Coming:
+    """Numbers on their way to the host, for which nobody waits: see `Lane.fetch`.
+
+    Whoever asked for them may be gone before they are there.
+    """
+
+    _all: ClassVar[deque[Coming]] = deque()
+    _lock = threading.Lock()
+
+    def __init__(self, lane: Lane, address: int, count: int, dtype: npt.DTypeLike) -> None:
+        self._array = lane.fetch(address, count, dtype)
+        self._event = lane.event()
+        with self._lock:
+            while self._all and self._all[0]._event.done:
+                self._all.popleft()
+            self._all.append(self)
+
+    @property
+    def array(self) -> npt.NDArray[Any] | None:
+        """The numbers, once they are there."""
+        return self._array if self._event.done else None
 
 
 # Small pinned arrays are cut from areas of so much, one after another. An area is free again when none of them is left.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, Workspace, device_attributes
+from ...device.memory import Coming, Lane, Workspace, device_attributes
 from ..bitpack import NAME as BITPACK
 from ..bitpack import cuda as bitpack
 from ..bitpack.launch import BLOCK, BitpackSegment
 from ..cuda_kernels import blocks, get_kernel
-from ..cuda_tables import JobTables
+from ..cuda_tables import JobTables, KeptTables
 from ..node import Parts
 from ..part import Packed, align
 from . import launch
@@ -27,8 +27,11 @@ _WORD = 8
 _IMAGE_NBYTES = 8 << 20
 #: Shared memory that a thread block takes beside what is asked for.
 _STATIC_NBYTES = 2048
-#: Numbers that `SpellJob` has, and which of them is the image's address.
-_SPELL_FIELDS, _IMAGE_FIELD = len(launch.SpellJob._fields), launch.SpellJob._fields.index("image")
+#: Numbers that `SpellJob` has, and which of them are addresses.
+_SPELL_FIELDS = len(launch.SpellJob._fields)
+_IMAGE_FIELD, _SUMS_FIELD, _OFFSETS_FIELD, _CHARS_FIELD = map(
+    launch.SpellJob._fields.index, ("image", "sums", "out_offsets", "out_chars")
+)
 _MAP_FIELD = launch.AnswerJob._fields.index("map")
 _NOWHERE = Target(0, 4, 0, 0, 0)
 
@@ -134,12 +137,9 @@ class SpellLayout:
         self.kept = min(values + 1, launch.PACKED_KEPT)
         self.grids = _grids(self.pieces, _resident(shared_nbytes(self.staged, self.near, self.kept)))
         self.sums_count = launch.LENGTHS_PARTS * launch.PACKED_WARPS * sum(self.grids)
-        #: The same of `dict_spell_tiles`, whose thread blocks need not be on the GPU together.
-        self.tiles = [blocks(piece.blocks, launch.TILE_BLOCKS * launch.PACKED_WARPS) for piece in self.pieces]
-        self._jobs = {
-            tiled: [piece.fields(0, values, grid) for piece, grid in zip(pieces, self.shared(tiled), strict=True)]
-            for tiled in (False, True)
-        }
+        self._jobs = [piece.fields(0, values, grid) for piece, grid in zip(pieces, self.grids, strict=True)]
+        self._sums: Coming | None = None
+        self._begins: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     def packed(cls, values: int, longest: int, parts: Parts, start: int, stop: int) -> SpellLayout:
@@ -151,22 +151,30 @@ class SpellLayout:
         """The layout for codes in `plain_nbytes` at a multiple of 16; `first_bit` of the validity is the first's."""
         return cls(values, longest, itemsize, [_PlainCodes(address, rows, first_bit)])
 
-    def shared(self, tiled: bool) -> list[int]:
-        """Thread blocks of each piece."""
-        return self.tiles if tiled else self.grids
+    @property
+    def begins(self) -> npt.NDArray[np.uint64] | None:
+        """How many characters stand before each warp's rows, once the sums that `keep` was told of have come."""
+        if self._sums is not None and (sums := self._sums.array) is not None:
+            self._begins, self._sums = (np.cumsum(sums) - sums)[:: launch.LENGTHS_PARTS].astype(_u64), None
+        return self._begins
+
+    def keep(self, sums: int, lane: Lane) -> None:
+        """Keep what `dict_lengths` has found at an address, unless that is done. Nothing is waited for."""
+        if self._sums is None and self._begins is None:
+            self._sums = Coming(lane, sums, self.sums_count, np.int64)
 
     def fields(
-        self, validity: int, dictionary: Dictionary, image: int, sums: int, to: Target, tiled: bool
+        self, validity: int, dictionary: Dictionary, image: int, sums: int, placed: bool, to: Target
     ) -> list[int]:
         """``SpellJob`` of each piece."""
         fields, first = list[int](), 0
         source = dictionary.chars, dictionary.offsets, dictionary.itemsize == 8, image, self.stride, sums
         target = to.itemsize == 8, to.first_char, to.chars, to.limit
-        for piece, job, grid in zip(self.pieces, self._jobs[tiled], self.shared(tiled), strict=True):
+        for piece, job, grid in zip(self.pieces, self._jobs, self.grids, strict=True):
             codes = piece.fields(validity, self.values, grid) if validity else job
             at = to.offsets + piece.before * to.itemsize
-            fields += (*codes, *source, first, at, *target, piece is self.pieces[-1])  # a `SpellJob`
-            first += grid * (1 if tiled else launch.PACKED_WARPS)
+            fields += (*codes, *source, first, placed, at, *target, piece is self.pieces[-1])  # a `SpellJob`
+            first += grid * launch.PACKED_WARPS
         return fields
 
 
@@ -182,7 +190,7 @@ def _resident(shared: int) -> int:
 
 
 class Spelling:
-    """Rows of a scope, which become strings: `measure`, then `write`.
+    """Rows of a scope, which become strings: `measure`, unless they are `placed`, then `write`.
 
     Parameters
     ----------
@@ -191,94 +199,95 @@ class Spelling:
     layout : SpellLayout
     validity : int
         Bitmap of the rows, 0: no nulls.
-    tiled : bool
-        Its characters are known, and its dictionary has an image: they are written without `measure`.
+    begins : ndarray of uint64, optional
+        ``SpellLayout.begins``, where the dictionary has an image, and values as long as when these were found.
     """
 
     def __init__(
-        self, dictionary: Dictionary, layout: SpellLayout, *, validity: int = 0, tiled: bool = False, lane: Lane
+        self,
+        dictionary: Dictionary,
+        layout: SpellLayout,
+        *,
+        validity: int = 0,
+        begins: npt.NDArray[np.uint64] | None = None,
+        lane: Lane,
     ) -> None:
         self.dictionary, self.layout, self._validity, self._lane = dictionary, layout, validity, lane
-        self.tiled = tiled
-        makes_image = dictionary.image is None
-        work = self._work = Workspace()
-        self._states_nbytes = _WORD * (sum(layout.tiles) + 1)  # and a number, of thread blocks
-        sums = work.reserve(self._states_nbytes if tiled else _WORD * layout.sums_count)
-        image = work.reserve(layout.image_nbytes + layout.values + 1 if makes_image else 0)
-        work.take(lane)
-        self._sums, self._image = work[sums], work[image] if makes_image else 0
-        if tiled:
-            lane.zero(self._sums, self._states_nbytes)
+        self.begins, self.sums, self._image = begins, 0, 0
+        if begins is None:
+            makes_image = dictionary.image is None
+            work = self._work = Workspace()
+            sums = work.reserve(_WORD * layout.sums_count)
+            image = work.reserve(layout.image_nbytes + layout.values + 1 if makes_image else 0)
+            work.take(lane)
+            self.sums, self._image = work[sums], work[image] if makes_image else 0
 
     @property
-    def next_number(self) -> Any:
-        """Address of a number for `dict_spell_tiles`."""
-        return _u64(self._sums + self._states_nbytes - _WORD)
+    def placed(self) -> bool:
+        """Whether it is known where each warp's characters go."""
+        return self.begins is not None
 
     def _fields(self, to: Target) -> list[int]:
-        return self.layout.fields(self._validity, self.dictionary, self._image, self._sums, to, self.tiled)
+        return self.layout.fields(self._validity, self.dictionary, self._image, self.sums, self.placed, to)
 
     @classmethod
     def measure(cls, tables: JobTables, every: Iterable[Spelling]) -> None:
-        """Find the characters of rows, and make what `write` reads."""
-        for kind, spellings in _by_kind(every):
-            jobs = _Jobs()
-            for spelling in spellings:
-                jobs.add(spelling, _NOWHERE)
-            jobs.measure(tables, kind[:2], spellings)
+        """Find the characters of rows, and make what `write` reads; of those that are not placed."""
+        for kind, spellings in _by_kind(spelling for spelling in every if not spelling.placed):
+            fields, data = _jobs((spelling, _NOWHERE) for spelling in spellings)
+            grids = [launch.LENGTHS_PARTS * grid for spelling in spellings for grid in spelling.layout.grids]
+            kept, kernel = max(spelling.layout.kept for spelling in spellings), _kernel("dict_lengths", *kind)
+            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, _u32(kept), shared=kept, data=data)
 
     @classmethod
-    def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]], *, measured: bool = True) -> None:
-        """Write offsets and characters of rows; of the last row its end too. Unless they are `measured`, that first."""
+    def write(cls, tables: JobTables, every: Iterable[tuple[Spelling, Target]]) -> None:
+        """Write offsets and characters of rows; of the last row its end too."""
         targets = dict(every)
         for kind, spellings in _by_kind(targets):
-            jobs = _Jobs()
-            for spelling in spellings:
-                jobs.add(spelling, targets[spelling])
-            itemsize, plain, tiled = kind
-            if not (measured or tiled):
-                jobs.measure(tables, (itemsize, plain), spellings)
+            fields, data = _jobs((spelling, targets[spelling]) for spelling in spellings)
             layouts = [spelling.layout for spelling in spellings]
-            grids = [grid for layout in layouts for grid in layout.shared(tiled)]
+            grids = [grid for layout in layouts for grid in layout.grids]
             staged, near, kept = (max(map(attrgetter(name), layouts)) for name in ("staged", "near", "kept"))
             shared, sizes = shared_nbytes(staged, near, kept), (_u32(staged), _u32(align(near)), _u32(kept))
-            kernel = _kernel("dict_spell_tiles" if tiled else "dict_spell", itemsize, plain)
-            next_number = [spellings[0].next_number] if tiled else []
-            tables.add_jobs(
-                kernel, launch.PACKED_THREADS, grids, jobs.fields, *sizes, *next_number, shared=shared, data=jobs.images
-            )
+            kernel = _kernel("dict_spell", *kind)
+            tables.add_jobs(kernel, launch.PACKED_THREADS, grids, fields, *sizes, shared=shared, data=data)
 
     def download(self) -> Any:
         """Numbers whose sum is the characters of all rows; valid after a wait."""
-        return self._lane.fetch(self._sums, self.layout.sums_count, np.int64)
+        return self._lane.fetch(self.sums, self.layout.sums_count, np.int64)
 
 
-class _Jobs:
-    """Fields of `SpellJob`, and those of them that are addresses of images in host memory."""
-
-    def __init__(self) -> None:
-        self.fields: list[int] = []
-        self.images: list[tuple[int, npt.NDArray[np.uint8]]] = []
-
-    def add(self, spelling: Spelling, to: Target) -> None:
-        begin = len(self.fields)
-        self.fields += spelling._fields(to)
-        image = spelling.dictionary.image
-        if image is not None:
-            self.images += ((field + _IMAGE_FIELD, image) for field in range(begin, len(self.fields), _SPELL_FIELDS))
-
-    def measure(self, tables: JobTables, codes: tuple[int, bool], spellings: Sequence[Spelling]) -> None:
-        """Add the launch that measures the rows of spellings, whose jobs these are; `codes`: ``SpellLayout.kind``."""
-        grids = [launch.LENGTHS_PARTS * grid for spelling in spellings for grid in spelling.layout.grids]
-        kept, kernel = max(spelling.layout.kept for spelling in spellings), _kernel("dict_lengths", *codes)
-        tables.add_jobs(kernel, launch.PACKED_THREADS, grids, self.fields, _u32(kept), shared=kept, data=self.images)
+def _jobs(every: Iterable[tuple[Spelling, Target]]) -> tuple[list[int], list[tuple[int, npt.NDArray[Any]]]]:
+    """Fields of `SpellJob`, and those of them that are addresses of what is in host memory."""
+    fields, data = list[int](), list[tuple[int, npt.NDArray[Any]]]()
+    for spelling, to in every:
+        begin = len(fields)
+        fields += spelling._fields(to)
+        for place, array in ((_IMAGE_FIELD, spelling.dictionary.image), (_SUMS_FIELD, spelling.begins)):
+            if array is not None:
+                data += ((field + place, array) for field in range(begin, len(fields), _SPELL_FIELDS))
+    return fields, data
 
 
-def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool, bool], list[Spelling]]]:
-    groups: dict[tuple[int, bool, bool], list[Spelling]] = {}
+def _by_kind(every: Iterable[Spelling]) -> Iterator[tuple[tuple[int, bool], list[Spelling]]]:
+    groups: dict[tuple[int, bool], list[Spelling]] = {}
     for spelling in every:
-        groups.setdefault((*spelling.layout.kind, spelling.tiled), []).append(spelling)
+        groups.setdefault(spelling.layout.kind, []).append(spelling)
     yield from groups.items()
+
+
+def kept(targets: Mapping[Spelling, Target]) -> KeptTables | None:
+    """The launch that writes rows that are placed, for any memory: addresses of targets count from 0.
+
+    It is launched with those of offsets and of characters. None where it were more than one.
+    """
+    if len({spelling.layout.kind for spelling in targets}) > 1:
+        return None
+    tables = JobTables()
+    Spelling.write(tables, targets.items())
+    count = sum(len(spelling.layout.pieces) for spelling in targets)
+    jobs = count + _SPELL_FIELDS * np.arange(count)
+    return tables.kept(jobs + _OFFSETS_FIELD, jobs + _CHARS_FIELD)
 
 
 class SharedCodes:
@@ -367,6 +376,4 @@ def count(tables: JobTables, parts: Parts, values: int, out: int, *, validity: i
 
 
 def _kernel(name: str, itemsize: int, plain: bool = False) -> Any:
-    return get_kernel(
-        "dict_packed", name, launch.packed_defines(itemsize, plain), shared=name in ("dict_spell", "dict_spell_tiles")
-    )
+    return get_kernel("dict_packed", name, launch.packed_defines(itemsize, plain), shared=name == "dict_spell")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...device.memory import Lane
-from ...lazy import weakly_cached
+from ...lazy import WeakCache
 from ..cuda_kernels import blocks
 from ..cuda_tables import JobTables, RowNumbers
-from ..node import DictPart
+from ..node import DictPart, Node
 from ..scratch import scratch_limit
 from ..values import cuda_read as fixed
 from . import cuda_packed, cuda_text, launch
@@ -61,6 +61,11 @@ class Share:
     @property
     def whole(self) -> bool:
         return self.rows == self.part.rows
+
+    @property
+    def kept(self) -> bool:
+        """Whether what a call finds out is kept: of all rows, whose values have their own lengths."""
+        return self.whole and self.chars is not None
 
     def codes(self, address: int, first: int, rows: int) -> cuda_text.Codes:
         validity = 0 if self.mask is None else self.mask.ptr
@@ -121,22 +126,24 @@ class Batch:
         values = dictionaries or decoded([share.part for share in shares], lane)
         self._measured = any(share.chars is None for share in shares)
         self._spelled: list[tuple[Share, cuda_packed.Spelling]] = []
+        self._new: list[cuda_packed.Spelling] = []  # what is found of these is kept
         unpacked: list[tuple[Share, cuda_text.Writing]] = []
         for share, (dictionary, owner) in zip(shares, values, strict=True):
             share.values = owner
             if is_packed(share.part) and cuda_packed.short(dictionary):
                 address = 0 if share.mask is None else share.mask.ptr
-                tiled = not self._measured and dictionary.image is not None
-                share.spelling = cuda_packed.Spelling(
-                    dictionary, _layout(share, dictionary), validity=address, tiled=tiled, lane=lane
-                )
+                layout = _layout(share, dictionary)
+                begins = layout.begins if share.kept and dictionary.image is not None else None
+                share.spelling = cuda_packed.Spelling(dictionary, layout, validity=address, begins=begins, lane=lane)
                 self._spelled.append((share, share.spelling))
+                if share.kept and share.part.known.few is not None and begins is None:
+                    self._new.append(share.spelling)
             else:
                 share.writing = cuda_text.Writing(dictionary, share.rows, lane)
                 unpacked.append((share, share.writing))
         if self._measured:
             tables = JobTables()
-            cuda_packed.Spelling.measure(tables, (spelling for _, spelling in self._spelled))
+            self._measure(tables)
             tables.launch(lane)
         self._windows = _Windows([share for share, _ in unpacked], lane)
         for pieces in self._windows:
@@ -150,11 +157,18 @@ class Batch:
             placed.launch(lane)
         _sizes(shares, lane)
 
+    def _measure(self, tables: JobTables) -> None:
+        cuda_packed.Spelling.measure(tables, (spelling for _, spelling in self._spelled))
+
     def write(self, targets: Mapping[Any, cuda_text.Target]) -> None:
         """Write the strings of each share."""
-        tables, spelled = JobTables(), ((spelling, targets[share]) for share, spelling in self._spelled)
-        cuda_packed.Spelling.write(tables, spelled, measured=self._measured)
+        tables = JobTables()
+        if not self._measured:
+            self._measure(tables)
+        cuda_packed.Spelling.write(tables, ((spelling, targets[share]) for share, spelling in self._spelled))
         tables.launch(self._lane)
+        for spelling in self._new:
+            spelling.layout.keep(spelling.sums, self._lane)
         for pieces in self._windows:
             tables = JobTables()
             cuda_text.write(tables, [piece._replace(to=targets[self._windows.share(piece)]) for piece in pieces])
@@ -162,18 +176,25 @@ class Batch:
 
 
 def _layout(share: Share, dictionary: cuda_text.Dictionary) -> cuda_packed.SpellLayout:
-    if share.whole and dictionary.longest == share.part.known.longest:
-        return _whole(share.part)
+    if share.kept:
+        return whole_layout(share.part)
     return cuda_packed.SpellLayout.packed(
         dictionary.values, dictionary.longest, share.part.packed, share.start, share.stop
     )
 
 
-@weakly_cached()
-def _whole(part: DictPart) -> cuda_packed.SpellLayout:
+#: By the codes: all parts that have these have values of the same lengths.
+_layouts: WeakCache[Node, cuda_packed.SpellLayout] = WeakCache()
+
+
+def whole_layout(part: DictPart) -> cuda_packed.SpellLayout:
     """The layout for all rows of a part whose values have been read."""
     longest = part.known.longest or 0
-    return cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
+    made = _layouts.get(part.indices)
+    if made is None:
+        made = cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
+        _layouts.put(part.indices, made)
+    return made
 
 
 class _Windows:

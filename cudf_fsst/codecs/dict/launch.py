@@ -75,8 +75,6 @@ READ_DEFINES = {
 PACKED_WARPS = 4
 PACKED_THREADS = 32 * PACKED_WARPS
 SPELL_BLOCKS, ANSWER_BLOCKS = 6, 16
-#: Blocks of codes that a warp of dict_spell_tiles has, at most.
-TILE_BLOCKS = 4
 #: Warps of dict_lengths for one of dict_spell.
 LENGTHS_PARTS = 4
 #: What a thread block keeps in shared memory, at most: a warp's characters, an image or a table of answers, lengths.
@@ -112,7 +110,7 @@ CodesJob = namedtuple(
 SpellJob = namedtuple(
     "SpellJob",
     "starts bases slopes codes units rows divisor begin end validity validity_offset values blocks"
-    " chars offsets wide image stride sums first out_offsets out_wide first_char out_chars limit last",
+    " chars offsets wide image stride sums first placed out_offsets out_wide first_char out_chars limit last",
 )
 AnswerJob = namedtuple(
     "AnswerJob",

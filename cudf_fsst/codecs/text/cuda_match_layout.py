@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Arguments, Lane, Workspace, device_attributes
+from ...device.memory import Workspace, device_attributes
+from ..cuda_tables import KeptLaunch
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
@@ -25,8 +25,6 @@ _TABLE = (launch.SEGMENT_VIEW.names or ()).index("table")
 _TABLES_MAX = 65535
 #: Bytes of a word of a `Machine`.
 _WORD = 8
-#: Arguments of a launch that are kept.
-_MADE = 4
 #: What else a call allocates: small things, and what alignment takes.
 SPARE = 16 << 10
 
@@ -184,29 +182,6 @@ class MatchLayout:
         return tuple(launches), arrays
 
 
-@dataclass
-class MatchStep:
-    """A launch of a call. Of its arguments those of Python's integers are places in the workspace."""
-
-    kernel: Any
-    grid: int | tuple[int, ...]
-    block: int
-    arguments: tuple[Any, ...]
-    shared: int = 0
-    _made: dict[Any, Arguments] = field(default_factory=dict)
-
-    def launch(self, lane: Lane, address: int, *more: Any) -> None:
-        """Launch it for a workspace at an address, with more arguments behind its own."""
-        made = self._made.get((address, more))
-        if made is None:  # the same memory is there again for most calls, or that of an answer before
-            own = [_u64(address + one) if type(one) is int else one for one in self.arguments]
-            made = Arguments((*own, *more))
-            if len(self._made) >= _MADE:
-                self._made.clear()
-            self._made[address, more] = made
-        lane.launch(self.kernel, self.grid, self.block, made, self.shared)
-
-
 class ImageAt:
     """What is uploaded to a workspace: an image, in which addresses count from its first byte.
 
@@ -262,7 +237,7 @@ class Prepared:
         Of each round its searches, and what answers for its rows.
     """
 
-    steps: Sequence[tuple[Sequence[MatchStep], MatchStep]]
+    steps: Sequence[tuple[Sequence[KeptLaunch], KeptLaunch]]
 
     def __init__(
         self,

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from ...automata import NO, RowAutomaton
 from ...device.memory import Lane, Workspace, current_device, device_attributes
+from ..cuda_tables import KeptLaunch
 from ..part import align
 from ..scratch import scratch_limit
 from . import launch
-from .cuda_match_layout import SPARE, ImageAt, MatchStep, addresses_of_tables, rounds
+from .cuda_match_layout import SPARE, ImageAt, addresses_of_tables, rounds
 from .cuda_reading import Reading
 
 _u32, _u64 = np.uint32, np.uint64
@@ -136,7 +137,7 @@ class _Prepared:
 
     Attributes
     ----------
-    rounds : list of list of MatchStep
+    rounds : list of list of KeptLaunch
         Of each round what makes automata, and then what runs them. None where a segment alone needs more memory than a
         call may take.
     """
@@ -155,7 +156,7 @@ class _Prepared:
         room = scratch_limit(column.chars + column.itemsize * column.rows) - small
         automaton = runner.automaton_nbytes(states)
         groups = rounds(view["table"], np.zeros(view.size, np.int64), automaton, room)
-        self.rounds: list[list[MatchStep]] | None = None
+        self.rounds: list[list[KeptLaunch]] | None = None
         if groups is None or int(view["rows"].max()) > _ROWS_MAX:
             return
         self._views_at = tables.nbytes
@@ -220,11 +221,11 @@ class _Prepared:
             place += arrays[-1].nbytes
         return made
 
-    def _steps(self, one: _RowsRound) -> Iterator[MatchStep]:
+    def _steps(self, one: _RowsRound) -> Iterator[KeptLaunch]:
         """The launches of a round: what makes automata, and what runs them, which is told more."""
         runner, states, automata = self._runner, self._states, self._automata
         lift = runner.lift(states, one.staged)
-        yield MatchStep(
+        yield KeptLaunch(
             lift.kernel,
             (lift.grid, one.table_count),
             lift.threads,
@@ -232,7 +233,7 @@ class _Prepared:
         )
         first, count = one.group.start, _u32(one.group.stop - one.group.start)
         for each in one.launches:
-            yield MatchStep(
+            yield KeptLaunch(
                 runner.kernel(each.tile_size, one.staged),
                 each.units,
                 each.shape.threads,

@@ -5,19 +5,18 @@ A codec says how its codes are searched (`cuda_match_layout.Searcher`); the rest
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, current_device, device_attributes
+from ...device.memory import Coming, Lane, current_device, device_attributes
 from ..cuda_kernels import blocks
+from ..cuda_tables import KeptLaunch
 from . import launch
 from .cuda_kernels import get_kernel
-from .cuda_match_layout import SPARE, MatchLayout, MatchStep, Prepared, Round, Searcher
+from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
 from .cuda_reading import Reading
 from .search import (
     Automaton,
@@ -54,7 +53,7 @@ class _Matching:
     def __init__(self) -> None:
         self._layouts: dict[Any, MatchLayout] = {}
         self.prepared: dict[Any, Prepared] = {}
-        self._asked: tuple[Any, npt.NDArray[np.uint32]] | None = None
+        self._asked: Coming | None = None
 
     def layout(
         self,
@@ -76,24 +75,13 @@ class _Matching:
     @property
     def continuing(self) -> bool | None:
         """Whether there are such bytes; None: nobody has asked, or the GPU has not answered yet."""
-        if self._asked is None or not self._asked[0].done:
-            return None
-        return bool(self._asked[1][0])
+        found = None if self._asked is None else self._asked.array
+        return None if found is None else bool(found[0])
 
     def ask(self, lane: Lane, address: int) -> None:
         """The GPU will say it in the word at an address."""
         if self._asked is None:
-            answer = lane.fetch(address, 1, _u32)
-            self._asked = lane.event(), answer
-            with _under_way_lock:
-                while _under_way and _under_way[0][0].done:
-                    _under_way.popleft()
-                _under_way.append(self._asked)
-
-
-#: Pinned memory that copies are under way to, with events behind them: columns may be gone before.
-_under_way: deque[tuple[Any, npt.NDArray[np.uint32]]] = deque()
-_under_way_lock = threading.Lock()
+            self._asked = Coming(lane, address, 1, _u32)
 
 
 def match(reading: Reading, plan: Plan, searcher: Searcher, *, kept: bool, lane: Lane) -> tuple[Any, bool] | None:
@@ -241,12 +229,12 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     return "match_length" if planes else "match_byte_count", []
 
 
-def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[MatchStep], MatchStep]:
+def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[KeptLaunch], KeptLaunch]:
     """The launches that fill the planes of a round, and the one that looks at them for its rows.
 
     `ask`: the last search says whether its last plane has a bit.
     """
-    layout, first, steps = prepared.layout, one.group.start, list[MatchStep]()
+    layout, first, steps = prepared.layout, one.group.start, list[KeptLaunch]()
     segments = (
         layout.views_at + first * launch.SEGMENT_VIEW.itemsize,
         layout.search_views_at + first * launch.SEARCH_VIEW.itemsize,
@@ -257,7 +245,7 @@ def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[MatchStep
         steps += _search_steps(prepared, one, segments, ask=ask)
     kernel = prepared.kernel
     compares = kernel.startswith("match_values")
-    answering = MatchStep(
+    answering = KeptLaunch(
         layout.searcher.values_kernel(kernel) if compares else get_kernel("text_match", kernel),
         launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
@@ -266,12 +254,12 @@ def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[MatchStep
     return steps, answering
 
 
-def _automata_step(prepared: Prepared, one: Round) -> MatchStep:
+def _automata_step(prepared: Prepared, one: Round) -> KeptLaunch:
     layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
     stops = layout.planes * layout.plane_words // one.stride
     zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
     states = searcher.BLOCKS * max(machine.states for machine in searches)
-    return MatchStep(
+    return KeptLaunch(
         searcher.automata_kernel(),
         (states + zero_blocks, one.table_count, len(searches)),
         256,
@@ -287,12 +275,12 @@ def _automata_step(prepared: Prepared, one: Round) -> MatchStep:
     )
 
 
-def _search_steps(prepared: Prepared, one: Round, segments: tuple[Any, ...], *, ask: bool) -> Iterator[MatchStep]:
+def _search_steps(prepared: Prepared, one: Round, segments: tuple[Any, ...], *, ask: bool) -> Iterator[KeptLaunch]:
     layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
     to = prepared.planes
     for i, (machine, count, launches) in enumerate(zip(searches, prepared.counts, one.searches, strict=True)):
         for each in launches:
-            yield MatchStep(
+            yield KeptLaunch(
                 searcher.search_kernel(each.tile_size, machine.states, count, each.shape.staged),
                 each.units,
                 each.shape.threads,
