@@ -235,7 +235,7 @@ class KeptLaunch:
 
 
 class KeptTables(NamedTuple):
-    """`JobTables` of many calls: `image` is uploaded; `places` in it are addresses of the image, then of other memory."""
+    """`JobTables` of many calls: an image to upload; `places` in it are addresses of itself, then of other memory."""
 
     image: npt.NDArray[np.uint64]
     places: Sequence[npt.NDArray[np.intp]]
