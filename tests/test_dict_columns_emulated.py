@@ -582,8 +582,8 @@ def test_answers_of_values(
     """What methods answer for the values of dictionaries becomes the answers of all rows: strings and numbers."""
     monkeypatch.setattr(text_plan, "TABLE_SCOPE", 12_000)  # of several parts
     calls: list[tuple[Any, Callable[[bytes], bytes]]] = [
-        (pa.string(), bytes.lower),
         (pa.string(), lambda value: value * 3),
+        *((pa.string(), change) for change in (bytes.lower, bytes.upper)),  # as long: it is known where rows go
         (pa.string(), lambda value: value[:1] if value[:1] == b"R" else b""),
         (pa.string(), lambda value: b""),
         (pa.string(), lambda value: value * 30),
