@@ -41,7 +41,7 @@ def answer(column: ColumnSource, name: str, call: Callable[[Any], Any]) -> Any:
         found, all_ascii = backend.in_other_case(node, small=small, large=large)
 
         def made() -> Any:
-            return backend.interop.with_labels(column._series_of(found), column._index.shared(backend))
+            return column._built([found], column._index.shared(backend))
 
         try:
             series = None if backend.device == "cpu" else made()  # while the GPU is at work

@@ -56,6 +56,10 @@ class ColumnSource:
         """Rows as a Series that is labelled from 0."""
 
     @abstractmethod
+    def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
+        """What was read of the column as a Series with an index."""
+
+    @abstractmethod
     def _series_of(self, values: Any) -> Any:
         """What was read of the column as a Series that is labelled from 0."""
 
