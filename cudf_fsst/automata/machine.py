@@ -35,11 +35,14 @@ class RowAutomaton:
     sets : tuple of bytes
         Rows of ASCII without a NUL count where they have one byte of each of these sets, one behind the other. Empty:
         that is not known, or not all.
+    text : bytes
+        No row without it counts, if that is UTF-8. Empty: none is known.
     """
 
     following: npt.NDArray[np.uint16]
     verdicts: npt.NDArray[np.uint8]
     sets: tuple[bytes, ...] = ()
+    text: bytes = b""
 
     @property
     def states(self) -> int:

@@ -95,6 +95,23 @@ def sets_of(nfa: Nfa) -> tuple[bytes, ...]:
     return tuple(sets)
 
 
+def beginning_of(nfa: Nfa) -> str:
+    """The characters that an automaton reads first, whatever it reads behind them."""
+    text, node = "", nfa.start
+    while node != nfa.stop:
+        edge, edges = nfa.reads[node], nfa.empty[node]
+        if edge is None:
+            if len(edges) != 1 or edges[0][1] is not None:
+                break
+            node = edges[0][0]
+            continue
+        if edges or edge[0].sure != edge[0].may or len(edge[0].sure) != 1 or edge[0].sure[0][0] != edge[0].sure[0][1]:
+            break
+        text += chr(edge[0].sure[0][0])
+        node = edge[1]
+    return text
+
+
 _FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.UNICODE | re.VERBOSE
 #: Flags that a portable parser takes, too.
 _PORTABLE_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE

@@ -11,12 +11,14 @@ from functools import lru_cache
 from . import determine, meanings
 from .machine import NO, RowAutomaton, TooLarge
 from .meanings import CUDF, Meaning, exactly
-from .nfa import Nfa, Unknown, of_pattern, sets_of
+from .nfa import Nfa, Unknown, beginning_of, of_pattern, sets_of
 from .portable import is_portable
 from .ranges import EVERY, single
 
 #: Characters of a pattern that is looked at.
 MAX_PATTERN = 1000
+#: Bytes of a text that all rows have that match.
+MAX_TEXT = 8
 #: Which part of a row a method wants to match.
 _MODES = {"contains": determine.SEARCH, "match": determine.MATCH, "fullmatch": determine.FULL}
 
@@ -51,7 +53,9 @@ def compile_pattern(pattern: str, flags: int, method: str, meaning: Meaning) -> 
         return None
     if meaning is CUDF and method != "fullmatch" and automaton.verdicts[0] != NO:
         return None  # empty matches are not relied upon
-    return replace(automaton, sets=sets_of(nfa)) if method == "contains" else automaton
+    if method != "contains":
+        return automaton
+    return replace(automaton, sets=sets_of(nfa), text=beginning_of(nfa).encode()[:MAX_TEXT])
 
 
 @lru_cache(128)

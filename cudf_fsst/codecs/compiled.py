@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching, event
+from numba.core import caching, event, types
 
 from ..notices import tell
 from . import intrinsics
@@ -84,6 +84,13 @@ def compiled(function: Callable[..., Any], options: dict[str, Any], fingerprint:
     dispatcher = numba.njit(nogil=True, **options)(function)
     if cache is not None:
         dispatcher._cache = cache
+    of_types = dispatcher.get_call_template
+
+    def of_no_values(args: Any, kws: Any) -> Any:
+        """Numba would compile a function for each constant that it is called with, too."""
+        return of_types(tuple(map(types.unliteral, args)), {name: types.unliteral(one) for name, one in kws.items()})
+
+    dispatcher.get_call_template = of_no_values
     return dispatcher
 
 

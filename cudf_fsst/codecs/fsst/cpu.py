@@ -91,19 +91,16 @@ def _symbols(table: SymbolTable) -> tuple[npt.NDArray[Any], ...]:
     return table.decode_symbols, table.decode_lengths, table.length_limits
 
 
-DECODER = decoder(
-    kernels.decode_tile,
-    _symbols,
-    CodeComparer(
-        comparing.place_codes,
-        comparing.mark_codes,
-        comparing.mark_second,
-        comparing.same_codes,
-        comparing.plan_value,
-        comparing.may_have,
-        comparing.may_end,
-    ),
+_COMPARER = CodeComparer(
+    comparing.place_codes,
+    comparing.mark_codes,
+    comparing.mark_second,
+    comparing.same_codes,
+    comparing.plan_value,
+    comparing.may_have,
+    comparing.may_end,
 )
+DECODER = decoder(kernels.decode_tile, _symbols, _COMPARER)
 
 
 def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
@@ -113,7 +110,13 @@ def _lift(machine: ByteAutomaton, table: SymbolTable) -> npt.NDArray[np.uint64]:
     return entries
 
 
-SEARCH: Search | None = Search(_lift, match_rows, rows.row_symbols, row_answerer(rows.unpack, kernels.decode_tile))
+SEARCH: Search | None = Search(
+    _lift,
+    match_rows,
+    rows.row_symbols,
+    row_answerer(rows.unpack, kernels.decode_tile, _COMPARER),
+    _COMPARER.plan,
+)
 
 
 def check_codes(segment: Segment) -> None:

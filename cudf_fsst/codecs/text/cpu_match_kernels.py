@@ -51,12 +51,15 @@ class Search(NamedTuple):
         ``row_symbols(table) -> RowSymbols``: what codes stand for, for automata of rows.
     answer_rows
         What `cpu_rows_kernels.row_answerer` makes.
+    plan
+        `CodeComparer.plan`, where looking for a text in codes takes much less time than an automaton, or None.
     """
 
     lift: Callable[[Any, Any], npt.NDArray[np.uint64]]
     match_rows: Any
     row_symbols: Callable[[Any], RowSymbols]
     answer_rows: Any
+    plan: Any = None
 
 
 @njit()

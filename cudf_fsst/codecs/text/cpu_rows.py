@@ -19,6 +19,7 @@ from ..unaligned import address
 from ..work import cut, run
 from . import cpu_rows_kernels as kernels
 from .cpu_match import Decoded
+from .cpu_places_kernels import PLAN_NBYTES
 from .cpu_read import SegmentReader
 from .layout import ROW_BLOCK
 from .segment import Segment
@@ -52,27 +53,44 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     edges = edges_of(segments)
     answers = np.empty(int(edges[-1]), np.uint8)
     work: list[Callable[[], None]] = []
+    made: dict[Table, _Answer] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
         reader, blocks = SegmentReader(segment), segment.layout.row_blocks
+        if segment.table not in made:
+            made[segment.table] = _answer_of(machine, reader)
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
-            work.append(partial(_answer_blocks, reader, first, last, _answer_of(machine, segment.table), out))
+            work.append(partial(_answer_blocks, reader, first, last, made[segment.table], out))
     run(work, answers.size, sum(segment.chars for segment in segments))
     return answers
 
 
 @lru_cache(8)
-def _answer_of(machine: RowAutomaton, table: Table) -> _Answer:
-    """The function that answers for row blocks of segments with a table; kept for calls that ask the same again."""
+def _lifted(machine: RowAutomaton, table: Table) -> tuple[kernels.RowSymbols, kernels.LiftedRows]:
+    """An automaton that reads codes of a table, or bytes; kept for calls that ask the same again."""
     search = of_text(table.codec).host().SEARCH
     symbols = kernels.BYTES if search is None else search.row_symbols(table)
+    return symbols, kernels.lift(machine, symbols)
+
+
+def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
+    """The function that answers for row blocks of segments with a table, of which one is given."""
+    table = sample.segment.table
+    search = of_text(table.codec).host().SEARCH
     answer_rows = kernels.answer_bytes if search is None else search.answer_rows
-    lifted = kernels.lift(machine, symbols)
+    symbols, lifted = _lifted(machine, table)
+    # Up to eight bytes from any of the text are read.
+    text, plan = np.frombuffer(machine.text.ljust(16, b"\0"), np.uint8), np.zeros(PLAN_NBYTES, np.uint8)
+    finding = 0, address(text), len(machine.text)
+    if search is not None and search.plan is not None and len(machine.text) > 1 and not lifted.early:
+        search.plan(*finding[1:], sample.tiles, address(plan), sample.table)
+        finding = address(plan), *finding[1:]
 
     def answer(reader: SegmentReader, first: int, last: int, out: int) -> tuple[int, int]:
-        decoded = Decoded(reader, first, last) if search is None else reader  # which holds what is read
-        how = answer_rows, lifted, machine, symbols
+        # These hold what is read.
+        decoded, _ = Decoded(reader, first, last) if search is None else reader, (text, plan)
+        how = answer_rows, lifted, machine, symbols, finding
         return kernels.answer(*how, decoded.tiles, reader.rows, reader.table, first, last, out)
 
     return answer

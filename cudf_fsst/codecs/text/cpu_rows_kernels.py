@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...automata import RowAutomaton
+from ...automata import NO, RowAutomaton
 from ..jit import njit
 from ..unaligned import (
     address,
@@ -33,7 +33,7 @@ from ..unaligned import (
     store64,
     trailing_zeros,
 )
-from .cpu_places_kernels import AHEAD, code_at, tile_length
+from .cpu_places_kernels import AHEAD, NO_CODES, CodeComparer, code_at, tile_length
 from .cpu_search_kernels import first_position
 from .layout import ROW_BLOCK, TILE_BLOCK
 from .row_lengths import number_at, row_ends
@@ -47,8 +47,10 @@ _GROUP_ROWS = 16 * ROW_BLOCK
 _SLOT, _SLOTS = 256, 32
 # Parts of a window's codes that are run in turns: 0.6 ns a code in four, 0.45 in six, and no less in eight.
 _LANES = 6
+# A text is looked for in tiles while less than one in so many may have it.
+_RARE = 4
 # Rows that end in a window, and more, from which on there are lanes.
-_MANY = 16
+_MANY = 8
 # A row's first code decides of most rows if it does for all codes but one in so many.
 _MOST = 4
 # Or if no row is undecided behind so many bytes.
@@ -179,6 +181,7 @@ def answer(
     lifted: LiftedRows,
     machine: RowAutomaton,
     symbols: RowSymbols,
+    finding: tuple[int, int, int],
     tiles: Any,
     rows: Any,
     table: Any,
@@ -194,6 +197,9 @@ def answer(
         What `row_answerer` makes.
     lifted
         What `lift` makes of `machine` and `symbols`.
+    finding
+        Addresses of what `CodeComparer.plan` made of `RowAutomaton.text`, and of that, and its bytes. The first of them
+        is 0: all tiles are looked at.
     tiles, rows, table : tuple of int
         What `cpu_read.SegmentReader` says of a segment.
     out
@@ -226,7 +232,7 @@ def answer(
         np.empty(tiles[5] + 64, np.uint8),
     )
     how = automaton, of_codes, symbols.literals, lifted.early
-    return answer_rows(tiles, rows, table, first, last, how, tuple(address(array) for array in arrays), out)
+    return answer_rows(tiles, rows, table, first, last, how, finding, tuple(address(array) for array in arrays), out)
 
 
 @njit()
@@ -489,7 +495,7 @@ def _answer_early(
     return row, np.int64(0)
 
 
-def row_answerer(unpack: Any, decode_tile: Any) -> Any:
+def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODES) -> Any:
     """A function that answers for rows of segments of a codec; `answer` calls it.
 
     Parameters
@@ -499,9 +505,10 @@ def row_answerer(unpack: Any, decode_tile: Any) -> Any:
         tile of at most 256 bytes that is not raw, as numbers below 2^16 of `RowSymbols`, and `places`, as
         `cpu_places_kernels.CodeComparer.place` has them. 256 numbers may be written. Returns how many there
         are; 0: the tile is to be decoded; -1: it is damaged.
-    decode_tile
-        As `cpu_decode.decoder` takes it.
+    decode_tile, codes_of
+        As `cpu_decode.decoder` takes them.
     """
+    same, may_have, may_end = codes_of.same, codes_of.may_have, codes_of.may_end
 
     @njit()
     def open_tiles(
@@ -556,53 +563,127 @@ def row_answerer(unpack: Any, decode_tile: Any) -> Any:
         return wide, position
 
     @njit()
+    def answer_some(
+        tiles: Any, table: Any, how: Any, room: Any, ends: int, number: int, position: int, out: int
+    ) -> int:
+        """Answer for rows, in whose first tile codes begin at `position` (-1: it is not known); -1, or a bad tile."""
+        automaton, of_codes, literals, early = how
+        chars, tile_size = tiles[4], tiles[5]
+        shift, slot_shift = trailing_zeros(np.uint64(tile_size)), trailing_zeros(np.uint64(min(tile_size, _SLOT)))
+        begin, stop = number_at(ends), number_at(ends + 8 * number)
+        tile, behind = begin >> shift, ((stop + tile_size - 1) >> shift) if begin < stop else begin >> shift
+        row, state = np.int64(0), np.int64(0)
+        if not early and begin & (tile_size - 1) and begin < stop:
+            row = np.int64(-1)
+        if position < 0 and begin < stop:
+            position = first_position(tiles, tile)
+            if position < 0:
+                return -1 - position
+        while tile < behind:
+            after = min(tile + (_SLOTS << slot_shift >> shift), behind)
+            wide, position = open_tiles(tiles, table, literals, tile, after, position, room)
+            if wide < 0:
+                return position
+            window = tile << shift, min(after << shift, chars), slot_shift, wide
+            if early:
+                row, state = _answer_early(*window, ends, row, number, automaton, of_codes, room, state, out)
+            else:
+                row, state = _answer_in_turns(*window, ends, row, number, automaton, of_codes, room, state, out)
+            if row < -1:
+                return tile
+            tile = after
+        for empty in range(row, number):
+            store8(out + empty, load8(automaton[6]))
+        return -1
+
+    @njit()
+    def next_rows(
+        tiles: Any, table: Any, finding: Any, ends: int, number: int, row: Any, before: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """The next rows that may have a text, none before `row`: the first one, and one more than the last.
+
+        `finding`: addresses of what `may_have` looks for, and of the text, and its bytes; `before`: the tile that is
+        looked at next, where its codes begin, and those of the tile before it, or -1. Then follow where the codes of
+        the first row's tile begin, or -1, and `before` for the next call. The first row is -1: a tile is damaged.
+        """
+        codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
+        plan, value, nbytes = finding
+        shift = trailing_zeros(np.uint64(tile_size))
+        tile, position, earlier = before
+        stop = number_at(ends + 8 * number)
+        while tile << shift < stop:
+            start, length = tile << shift, tile_length(lengths, tile_size, tile)
+            end, at = min(start + tile_size, chars), codes + position
+            if length > end - start or length > codes_nbytes - position:
+                return np.int64(-1), tile, position, before
+            if tile % TILE_BLOCK == 0 and position != number_at(block_starts + 8 * (tile // TILE_BLOCK)):
+                return np.int64(-1), tile, position, before
+            for line in range(0, length, 64):
+                prefetch(at + AHEAD + line)
+            has = length == end - start or may_have(at, at + length, codes + codes_nbytes, plan, value, nbytes, table)
+            crosses = False
+            if not has and end < stop:
+                following = min(at + length + tile_length(lengths, tile_size, tile + 1), codes + codes_nbytes)
+                raw = following - at - length >= min(tile_size, chars - end)
+                for some in range(1, nbytes):
+                    if not crosses and may_end(at, at + length, value, some, table):
+                        rest = nbytes - some
+                        crosses = raw or same(at + length, following, 0, value + some, rest, table) >= 0
+            if has or crosses:
+                first = start if has else end - 1  # the text is in a row that ends behind this
+                while row + 8 <= number and number_at(ends + 8 * row + 64) <= first:
+                    row += 8
+                while row < number and number_at(ends + 8 * row + 8) <= first:
+                    row += 1
+                last = row
+                while last < number and number_at(ends + 8 * last) < end:
+                    last += 1
+                if last > row:
+                    first = number_at(ends + 8 * row) >> shift
+                    where = position if first == tile else earlier if first == tile - 1 else np.int64(-1)
+                    return row, last, where, (tile + 1, position + length, position)
+            earlier, position, tile = position, position + length, tile + 1
+        return np.int64(number), np.int64(number), position, before
+
+    @njit()
     def answer_rows(
-        tiles: Any,
-        rows: Any,
-        table: Any,
-        first: int,
-        last: int,
-        how: Any,
-        room: Any,
-        out: int,
+        tiles: Any, rows: Any, table: Any, first: int, last: int, how: Any, finding: Any, room: Any, out: int
     ) -> tuple[int, int]:
         """See `answer`, which makes the other arguments."""
-        automaton, of_codes, literals, early = how
-        chars, tile_size, ends = tiles[4], tiles[5], room[6]
-        shift, slot_shift = trailing_zeros(np.uint64(tile_size)), trailing_zeros(np.uint64(min(tile_size, _SLOT)))
-        at_once = _SLOTS << slot_shift >> shift
+        ends, shift = room[6], trailing_zeros(np.uint64(tiles[5]))
+        rare: Any = finding[0] != 0
         block = first
         while block < last:
-            number = 0
+            number: Any = np.int64(0)
             while block < last and number + ROW_BLOCK <= _GROUP_ROWS:
                 some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
                 if not row_ends(rows, block, some, ends + 8 * number):
                     return BAD_ROWS, block
                 number += some
                 block += 1
-            begin, stop = number_at(ends), number_at(ends + 8 * number)
-            tile, behind = begin >> shift, (stop + tile_size - 1) >> shift
-            row, state = np.int64(0), np.int64(0)
-            if not early and begin & (tile_size - 1) and begin < stop:
-                row = np.int64(-1)
-            position = first_position(tiles, tile) if begin < stop else 0
-            if position < 0:
-                return BAD_TILE, -1 - position
-            while tile < behind and begin < stop:
-                after = min(tile + at_once, behind)
-                wide, position = open_tiles(tiles, table, literals, tile, after, position, room)
-                if wide < 0:
-                    return BAD_TILE, position
-                window = tile << shift, min(after << shift, chars), slot_shift, wide
-                if early:
-                    row, state = _answer_early(*window, ends, row, number, automaton, of_codes, room, state, out)
-                else:
-                    row, state = _answer_in_turns(*window, ends, row, number, automaton, of_codes, room, state, out)
-                if row < -1:
-                    return BAD_TILE, tile
-                tile = after
-            for empty in range(row, number):
-                store8(out + empty, load8(automaton[6]))
+            tile = number_at(ends) >> shift
+            row: Any = np.int64(0)
+            having: Any = np.int64(0)
+            before = tile, np.int64(-1), np.int64(-1)
+            if rare:
+                for one in range(number):
+                    store8(out + one, np.uint8(NO))
+                position = first_position(tiles, tile) if number_at(ends) < number_at(ends + 8 * number) else 0
+                if position < 0:
+                    return BAD_TILE, -1 - position
+                before = tile, np.int64(position), np.int64(-1)
+            while row < number:
+                stop, where = number, np.int64(-1)
+                if rare:
+                    row, stop, where, before = next_rows(tiles, table, finding, ends, number, row, before)
+                    if row < 0:
+                        return BAD_TILE, stop
+                    having += 1
+                bad = answer_some(tiles, table, how, room, ends + 8 * row, stop - row, where, out + row)
+                if bad >= 0:
+                    return BAD_TILE, bad
+                row = stop
+            rare = rare and _RARE * having <= (number_at(ends + 8 * number) >> shift) - tile
             out += number
         return FINE, 0
 

@@ -422,7 +422,8 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                 count = _note_flagged(ends_at, number, least, candidates, starts, sizes, flags_at)
             if not with_marks:
                 with_marks = True
-                marks[:MARKS], marks[MARKS:] = np.uint64(0), first_bytes
+                for i in range(marks.size):  # Numba compiles a second for an assignment of slices
+                    marks[i] = first_bytes[i - MARKS] if i >= MARKS else np.uint64(0)
                 for number_of_size in range(values[0].size):
                     bit = np.uint64(1) << np.uint64(number_of_size & 63)
                     for value in range(values[1][number_of_size], values[1][number_of_size + 1]):
@@ -462,7 +463,8 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                     )
                     if bad >= 0:
                         return BAD_TILE, bad
-                    starts[begin:end] = offsets[: end - begin]
+                    for i in range(begin, end):
+                        starts[i] = offsets[i - begin]
                     _compare_decoded(candidates, begin, end, starts, sizes, buffer_at, size_groups, values, out)
                 begin = end
             out += number
