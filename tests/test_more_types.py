@@ -203,3 +203,34 @@ def test_golden_files(name: str, tmp_path: Path) -> None:
             if isinstance(part, Packed):  # how symbol tables are trained may change
                 assert bytes(memoryview(part.meta)) == bytes(memoryview(wanted.meta))
                 assert bytes(memoryview(part.codes)) == bytes(memoryview(wanted.codes))
+
+
+def test_list_views_of_rows_in_any_order_whose_values_have_views() -> None:
+    """pyarrow takes no rows of such values."""
+    values = pa.array([["a"], ["b", None], [], None, ["c" * 20]], pa.list_(pa.string_view()))
+    views = pa.ListViewArray.from_arrays(pa.array([3, 0, 1, 0], pa.int32()), pa.array([2, 3, 2, 0], pa.int32()), values)
+    column = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([views]))).fsst.compress()
+    found = column.to_arrow()
+    assert found.type == views.type
+    assert found.to_pylist() == views.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1, None, 3], pa.float16()),
+        pa.array([1, None, 3], pa.int64()),
+        pa.array([1, None, 3], pa.decimal128(9)),
+        pa.array([[1], None, [2, 3]], pa.list_(pa.int8())),
+        pa.array(["a", None, "b"], pa.string_view()),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_buffers_of_any_size(array: pa.Array) -> None:
+    """What is behind the rows is nobody's, and need not be as much as a row."""
+    validity, rows = array.buffers()[:2]
+    children = [array.values] if pa.types.is_list(array.type) else None
+    longer = pa.py_buffer(rows.to_pybytes() + b"m")
+    made = pa.Array.from_buffers(array.type, 3, [validity, longer], children=children)
+    for one in (made, made.slice(1)):
+        assert cudf_fsst.compress(one).to_arrow().to_pylist() == one.to_pylist()

@@ -123,7 +123,7 @@ def _offsets(array: Any) -> npt.NDArray[Any]:
     rows, width = len(array), offset_width(array.type)
     if rows == 0:
         return np.zeros(1, f"<i{width}")
-    return np.frombuffer(array.buffers()[1], f"<i{width}")[array.offset : array.offset + rows + 1]
+    return np.frombuffer(array.buffers()[1], f"<i{width}", rows + 1, width * array.offset)
 
 
 def _inside(array: Any) -> Any:
@@ -142,7 +142,7 @@ def cast_views(array: Any, kind: Any) -> Any:
         return pa.chunked_array([cast_views(chunk, kind) for chunk in array.chunks], kind)
     if array.null_count:
         buffers, first, rows = array.buffers(), array.offset, len(array)
-        views = np.frombuffer(buffers[1], np.uint64).reshape(-1, 2)[first : first + rows]
+        views = np.frombuffer(buffers[1], np.uint64, 2 * rows, 16 * first).reshape(rows, 2)
         null = array.is_null().to_numpy(zero_copy_only=False)
         if views[null].any():
             validity = pa.py_buffer(np.packbits(~null, bitorder="little"))
@@ -170,9 +170,20 @@ def _without_view(array: Any) -> Any:
     validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if array.null_count else None
     values = _without_view(array.values) if is_view(kind.value_type) else array.values
     if not np.array_equal(rows, np.arange(rows.size)):
-        values = values.take(pa.array(rows))
+        values = _taken(values, rows)
     made = pa.large_list(values.type) if wide else pa.list_(values.type)
     return pa.Array.from_buffers(made, len(array), [validity, offsets], array.null_count, children=[values])
+
+
+def _taken(values: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """Values by number, of any type: pyarrow takes none of those that have views within."""
+    try:
+        return values.take(pa.array(rows))
+    except NotImplementedError:
+        begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        counts = np.diff(begins, append=rows.size)
+        runs = zip(rows[begins].tolist(), counts.tolist(), strict=True)
+        return pa.concat_arrays([values.slice(0, 0), *(values.slice(first, count) for first, count in runs)])
 
 
 def without_null_values(array: Any) -> Any:
@@ -314,8 +325,8 @@ def _values(array: Any) -> npt.NDArray[Any]:
     if rows == 0:
         return np.empty((0, parts) if parts > 1 else 0, np.uint64 if parts > 1 else f"<u{width}")
     if parts > 1:
-        return np.frombuffer(buffer, np.uint64)[parts * array.offset :][: parts * rows].reshape(rows, parts)
-    return np.frombuffer(buffer, f"<u{width}")[array.offset : array.offset + rows]
+        return np.frombuffer(buffer, np.uint64, parts * rows, width * array.offset).reshape(rows, parts)
+    return np.frombuffer(buffer, f"<u{width}", rows, width * array.offset)  # a buffer may end anywhere behind these
 
 
 def rebuild(column: ColumnBuffers, kind: Any = None) -> Any:

@@ -118,4 +118,4 @@ def _buffers(indices: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]
     """The validity, which is empty without nulls and begins where the array's offset says, and the numbers."""
     bits, data = indices.buffers()
     valid = np.frombuffer(bits, np.uint8) if indices.null_count else np.empty(0, np.uint8)
-    return valid, np.frombuffer(data, np.int32)[indices.offset : indices.offset + len(indices)]
+    return valid, np.frombuffer(data, np.int32, len(indices), 4 * indices.offset)
