@@ -197,3 +197,10 @@ def test_aggregates_of_pieces_by_the_library(keys: list[str]) -> None:
             expected = df.groupby(keys, **options).agg(wanted).sort_index()
             found.columns = expected.columns
             pd.testing.assert_frame_equal(found.sort_index(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_groups_are_not_iterated_over() -> None:
+    """Python would ask for columns 0, 1, ... instead."""
+    frame = pd.DataFrame({0: [1, 1], 1: [2, 3]}).fsst.compress()
+    with pytest.raises(TypeError, match=r"f\.decompress\(\)\.groupby"):
+        list(frame.groupby(0))

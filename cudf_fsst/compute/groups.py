@@ -66,6 +66,9 @@ class Groups:
                 raise KeyError(f"Column not found: {label!r}")
         return Groups(self._frame, self._by, self._options, [key])
 
+    def __iter__(self) -> Any:
+        raise TypeError("rows of groups are not given; iterate over f.decompress().groupby(...)")
+
     def __getattr__(self, name: str) -> Any:
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_"):
