@@ -208,6 +208,8 @@ class ArrowFrame(compute.Frames):
                 raise ValueError(f"row_group_size must be at least 1, not {row_group_size}")
         if isinstance(partition_cols, str):
             partition_cols = [partition_cols]
+        if not (compression is None or isinstance(compression, str)):
+            raise TypeError(f"compression must be a str or None, not {type(compression).__name__}")
         options = batches.ParquetOptions(compression, index, row_group_size, partition_cols, storage_options)
         levels = () if index is False else self._index.levels
         plain = partition_cols is None and (levels or index is not True)

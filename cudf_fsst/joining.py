@@ -56,7 +56,7 @@ def concat(columns: Sequence[Any]) -> Any:
     TypeError
         The members have several dtypes, or are not all columns or all frames.
     """
-    if isinstance(columns, (CompressedColumn, CompressedFrame)):
+    if isinstance(columns, (CompressedColumn, CompressedFrame)) or not hasattr(columns, "__iter__"):
         raise TypeError(f"concat takes a list of columns or frames, not a {type(columns).__name__}")
     members = list(columns)
     if not members:

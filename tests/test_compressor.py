@@ -62,6 +62,8 @@ def test_concat_refuses() -> None:
     column = words(5).fsst.compress()
     with pytest.raises(ValueError, match="no columns"):
         cudf_fsst.concat([])
+    with pytest.raises(TypeError, match=r"concat takes a list .*, not a int"):
+        cudf_fsst.concat(5)
     with pytest.raises(TypeError, match="Series"):
         cudf_fsst.concat([column, words(5)])
     with pytest.raises(TypeError, match="str and object"):

@@ -78,6 +78,8 @@ def test_mistakes() -> None:
     for one in (frame, frame.column("s")):
         with pytest.raises(ValueError, match=r"compression must be one of \['zstd'\] or None, not 'gzip'"):
             one.save(io.BytesIO(), compression="gzip")
+        with pytest.raises(ValueError, match="compression must be one of"):
+            one.save(io.BytesIO(), compression=["zstd"])
 
 
 def test_what_would_grow_too_much_is_stored_as_it_is() -> None:

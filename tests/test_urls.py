@@ -568,6 +568,8 @@ def test_partitions_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         frame.to_parquet(tmp_path / "p", partition_cols=["n", "k"])
     with pytest.raises(ValueError, match="folder, not a BytesIO"):
         frame.to_parquet(io.BytesIO(), partition_cols=["k"])
+    with pytest.raises(TypeError, match="compression must be a str or None, not int"):
+        frame.to_parquet(tmp_path / "p", compression=5)
     for option, value in {"row_group_size": 0, "index": "yes"}.items():
         with pytest.raises(ValueError, match=option):
             frame.to_parquet(tmp_path / "p", **{option: value})

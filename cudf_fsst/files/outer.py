@@ -26,7 +26,7 @@ _NBYTES = struct.Struct("<Q")
 
 def check(name: Any) -> None:
     """Raise ValueError unless this is an outer codec, or None."""
-    if name is not None and name not in NUMBERS:
+    if name is not None and name not in list(NUMBERS):  # which hashes nothing
         raise ValueError(f"compression must be one of {list(NUMBERS)} or None, not {name!r}")
 
 
