@@ -29,7 +29,7 @@ _PLANE = np.uint64(0xFFFF)
 # State of a lane, by place in an array, as text/cpu_search_kernels.py has it.
 _TILE, _BATCH, _LAST, _AT, _TO, _LEFT, _STATE, _TOTAL = range(8)
 #: Codes that `unpack` may write behind those of a tile.
-SPARE = 3
+SPARE = 7
 # Codes with bits in a tile, up to which they are searched for.
 _FEW = 2
 
@@ -88,6 +88,17 @@ def codes_of(size: int, nbytes: int, bits: int) -> int:
     return size if size == nbytes else 8 * size // bits
 
 
+@njit(inline="always")
+def _spread(window: Any, bits: int) -> Any:
+    """Four codes of `bits` bits, the lowest of a word, as codes of 16 bits."""
+    wide = np.uint64(bits)
+    one = (np.uint64(1) << wide) - np.uint64(1)
+    two = (np.uint64(1) << (wide + wide)) - np.uint64(1)
+    pairs = window & two | (window >> (wide + wide) & two) << np.uint64(32)
+    ones = one | one << np.uint64(32)
+    return pairs & ones | (pairs >> wide & ones) << np.uint64(16)
+
+
 @njit()
 def unpack(at: int, size: int, nbytes: int, end: int, bits: int, out: int) -> None:
     """Write the codes of a tile to `out`, two bytes each, as many as `codes_of` says, and up to `SPARE` of any value.
@@ -99,19 +110,16 @@ def unpack(at: int, size: int, nbytes: int, end: int, bits: int, out: int) -> No
             store16(out + 2 * i, np.uint16(load8(at + i)))
         return
     count = 8 * size // bits
-    mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    wide = np.uint64(bits)
-    place = np.int64(0)
+    # Eight codes are `bits` bytes.
+    half, shift = bits >> 1, np.uint64(4 * bits & 7)
     i = 0
-    while i < count and at + (place >> 3) + 8 <= end:
-        window = load64(at + (place >> 3)) >> np.uint64(place & 7)
-        four = window & mask
-        four |= (window >> wide & mask) << np.uint64(16)
-        four |= (window >> (wide + wide) & mask) << np.uint64(32)
-        four |= (window >> (wide + wide + wide) & mask) << np.uint64(48)
-        store64(out + 2 * i, four)
-        place += 4 * bits
-        i += 4
+    while i < count and at + half + 8 <= end:
+        store64(out + 2 * i, _spread(load64(at), bits))
+        store64(out + 2 * i + 8, _spread(load64(at + half) >> shift, bits))
+        at += bits
+        i += 8
+    size -= i * bits >> 3
+    mask, place = (np.uint64(1) << np.uint64(bits)) - np.uint64(1), 0
     while i < count:
         window = np.uint64(0)
         for k in range(3):
