@@ -11,7 +11,7 @@ import pytest
 import test_compute
 import test_compute_columns
 from cudf_fsst import CompressedFrame, selection
-from cudf_fsst.compute import few_groups, groups, partials
+from cudf_fsst.compute import answer_shape, few_groups, groups, partials
 from test_compute import CALLS, frame
 
 pytestmark = pytest.mark.gpu
@@ -245,7 +245,7 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
         return answered[-1]
 
     monkeypatch.setattr(few_groups, "aggregate", seen)
-    monkeypatch.setattr(groups, "_shapes", {})
+    monkeypatch.setattr(answer_shape, "KNOWN", {})
     for nbytes in (1 << 30, 1 << 18):
         monkeypatch.setattr(groups, "_PIECE_NBYTES", nbytes)
         monkeypatch.setattr(groups, "_PIECE_PART", 1 << 40)
@@ -264,7 +264,7 @@ def test_few_groups(missing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing < 1:
         assert len(answered) >= 2 * 2 * 2 * (len(FEW_CALLS) - 2)  # cuDF answers for means of uint64
     assert all(one is not None for one in answered)
-    assert groups._shapes  # cuDF is asked once what an answer looks like
+    assert answer_shape.KNOWN  # cuDF is asked once what an answer looks like
 
 
 def test_memory_of_few_groups(monkeypatch: pytest.MonkeyPatch) -> None:

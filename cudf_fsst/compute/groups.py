@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,8 @@ from ..index import CompressedIndex
 from ..interop import cudf as interop_cudf
 from ..interop.adapter import Adapter
 from ..rows import Rows
-from . import few_groups, numbering, partials, pieces
+from . import answer_shape, few_groups, numbering, partials, pieces
+from .answer_shape import AnswerShape, aggregate_spec, can_be_columns, frozen
 from .pieces import Aggregate
 from .source import FrameSource
 
@@ -170,7 +171,7 @@ class Groups:
         answer = None
         if simple and frame._backend.device == "cpu":
             answer = self._in_pieces(part, places, method, args, options)
-        elif simple and _aggregate_spec(method, args, options) is not None:
+        elif simple and aggregate_spec(method, args, options) is not None:
             answer = self._on_gpu(part, places, method, args, options)
             if answer is None:
                 answer = self._by_categories(part, places, method, args, options)
@@ -196,7 +197,7 @@ class Groups:
         self, part: FrameSource, places: list[int], method: str, args: Any, options: Mapping[str, Any]
     ) -> Any:
         """The answer of aggregates of pieces; None where the library has to see all rows."""
-        spec = _aggregate_spec(method, args, options)
+        spec = aggregate_spec(method, args, options)
         if spec is None:
             return None
         labels = list(part.columns)
@@ -213,7 +214,7 @@ class Groups:
             as_index = self._options.get("as_index", True)
             # pandas mixes up keys whose labels are numbers with their places, so it has to see these.
             label_keys = as_index or all(isinstance(key, str) for key in keys)
-            if aggregates is None or not label_keys or not (as_index or _can_be_columns(shape, keys)):
+            if aggregates is None or not label_keys or not (as_index or can_be_columns(shape, keys)):
                 return None
             # Of several keys with categories the library pairs all values, of rows that it leaves out as well.
             paired = len(places) > 1 and any(pa.types.is_dictionary(part._columns[place].type) for place in places)
@@ -307,7 +308,7 @@ class Groups:
         with backend.current():
             if interop.mode() or not self._options.get("as_index", True):
                 return None
-            spec = _aggregate_spec(method, args, options)
+            spec = aggregate_spec(method, args, options)
             shape = self._shape_on_gpu(part, places, spec, method, args, options)
             if shape is None:
                 return None
@@ -330,14 +331,14 @@ class Groups:
 
     def _shape_on_gpu(
         self, part: FrameSource, places: list[int], spec: Any, method: str, args: Any, options: Mapping[str, Any]
-    ) -> _AnswerShape | None:
+    ) -> AnswerShape | None:
         """Shape, labels and dtypes of cuDF's answer. Those of earlier calls are cached: asking cuDF takes 1.5 ms."""
         others = part._columns_at([place for place in range(len(part._columns)) if place not in places])
         dtypes = tuple(zip(others.columns, others._dtypes(categories=False), strict=True))
-        selected = None if self._selected is None else _frozen(self._selected[0])
-        call = selected, method, _frozen(spec), _frozen(options), _frozen(self._options)
+        selected = None if self._selected is None else frozen(self._selected[0])
+        call = selected, method, frozen(spec), frozen(options), frozen(self._options)
         key = dtypes, others.columns.name, call
-        shape = _shapes.get(key)
+        shape = answer_shape.KNOWN.get(key)
         if shape is not None:
             return shape
         interop = part._backend.interop
@@ -349,14 +350,12 @@ class Groups:
             return None
         series = answer.ndim == 1
         answer_dtypes = [answer.dtype] if series else list(answer.dtypes)
-        shape = _AnswerShape(
+        shape = AnswerShape(
             answer.ndim, None if series else answer.columns, answer_dtypes, answer.name if series else None
         )
         # Of categories, which are no part of it, there is no dtype. (NumPy's float64 equals None.)
         if all(dtype is not None for _, dtype in dtypes):
-            if len(_shapes) >= _MOST_SHAPES:
-                _shapes.clear()
-            _shapes[key] = shape
+            answer_shape.keep(key, shape)
         return shape
 
     def _few_groups(
@@ -406,63 +405,6 @@ class Groups:
 def _decompressed(key: Any) -> Any:
     """A compressed column as a Series; any other key."""
     return key._out(key._range(0, None)) if isinstance(key, Rows) else key
-
-
-class _AnswerShape(NamedTuple):
-    """Shape, labels and dtypes of an answer.
-
-    Attributes
-    ----------
-    ndim : int
-    columns : Index or None
-    dtypes : list
-        Dtypes.
-    name : label
-        Of a Series.
-    """
-
-    ndim: int
-    columns: Any
-    dtypes: list[Any]
-    name: Any
-
-
-#: Of calls on a GPU, by the dtypes of the columns and what was asked.
-_shapes: dict[Any, _AnswerShape] = {}
-_MOST_SHAPES = 256
-
-
-def _frozen(spec: Any) -> Any:
-    """A hashable key of names, and of lists and dicts of them; those of 1 and True differ."""
-    if isinstance(spec, Mapping):
-        return tuple((_frozen(label), _frozen(value)) for label, value in spec.items())
-    return tuple(map(_frozen, spec)) if isinstance(spec, (list, tuple)) else (type(spec), spec)
-
-
-def _aggregate_spec(method: str, args: Any, options: Mapping[str, Any]) -> Any:
-    """The names of the aggregates of a call: one, a list, or a dict by label; None where some are no such names.
-
-    A user's functions may see labels and values of any kind.
-    """
-    if method != "agg":
-        return method
-    if len(args) + bool(options) != 1:
-        return None
-    spec = args[0] if args else options
-    names = list(spec.values()) if isinstance(spec, Mapping) else [spec]
-    if options:
-        names = [entry[1] if isinstance(entry, tuple) and len(entry) == 2 else entry for entry in names]
-    aggregate_names = [name for entry in names for name in (entry if isinstance(entry, list) else [entry])]
-    return (
-        spec
-        if aggregate_names and all(isinstance(name, str) and name in pieces.NAMES for name in aggregate_names)
-        else None
-    )
-
-
-def _can_be_columns(shape: Any, keys: list[Any]) -> bool:
-    """Whether an answer stands beside its keys by plain labels of its own."""
-    return bool(shape.ndim == 1 or (shape.columns.nlevels == 1 and not any(key in shape.columns for key in keys)))
 
 
 def _narrowed(sums: Any, dtype: Any) -> Any:
