@@ -35,6 +35,7 @@ FOLDERS_LEFT = {
     "codecs.task": ({"dict"}, _SCOPES),
     "codecs.host_strings": ({"dict"}, _SCOPES),
     "codecs.device_strings": ({"dict"}, _SCOPES),
+    "codecs.device_values": ({"dict"}, _VALUES),
     "codecs.device": ({"dict"}, _ROOMS),
     "codecs.dict.cuda_pack": ({"bitpack"}, _PACKED),
     "codecs.dict.cuda_packed": ({"bitpack"}, _PACKED),

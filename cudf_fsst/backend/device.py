@@ -194,7 +194,7 @@ class DeviceBackend:
 
         Returns
         -------
-        None where `codecs.device_strings.spread` gives None.
+        None where `codecs.device_values.spread` gives None.
         """
         with self.current(), cudf.Access() as access:
             try:

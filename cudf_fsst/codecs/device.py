@@ -16,7 +16,8 @@ from ..device.memory import Lane
 from ..device.transfer import Outbox
 from .contract import TextCodec
 from .device_read import read, receive, take
-from .device_strings import accept, in_other_case, match, spread, validity, values_of
+from .device_strings import accept, match, validity
+from .device_values import in_other_case, spread, values_of
 from .dict import cuda_answer, cuda_merge
 from .dict import cuda_compress as dictionary
 from .dict import cuda_short as short
