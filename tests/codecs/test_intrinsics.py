@@ -19,6 +19,16 @@ def place64(at: int, left: int, before: int, limits: int, base: int, out: int) -
 
 
 @njit()
+def widen64(at: int, before: int, out: int) -> None:
+    unaligned.widen64(at, before, out)
+
+
+@njit()
+def scale64(at: int, factor: int, out: int) -> None:
+    unaligned.scale64(at, factor, out)
+
+
+@njit()
 def count_below(at: int, value: int) -> Any:
     return unaligned.count_below(at, value)
 
@@ -52,13 +62,29 @@ def test_place64(rng: np.random.Generator) -> None:
         codes = rng.choice(np.array([*range(len(table.symbols) + rng.integers(0, 2)), *[ESCAPE] * 2]), 64)
         if rng.random() < 0.8:  # most have no escape behind an escape
             codes[1:][(codes[1:] == ESCAPE) & (codes[:-1] == ESCAPE)] = 0
-        left, before, base = int(rng.integers(1, 130)), int(rng.choice([0, ESCAPE])), int(rng.integers(0, 200))
+        left, before, base = int(rng.integers(0, 130)), int(rng.choice([0, ESCAPE])), int(rng.integers(0, 200))
         some, out = codes.astype(np.uint8), np.zeros(64, np.uint8)
         found = place64(address(some), left, before, address(table.length_limits), base, address(out))
         wanted, total = places(some[:left].tolist(), before, table, base)
         assert found == total
         assert out[:left].tolist() == wanted
-        assert set(out[left:]) <= {wanted[-1]}, "nothing is behind them"
+        assert set(out[left:]) <= {wanted[-1] if left else (base - 1) % 256}, "nothing is behind them"
+
+
+def test_widen64_and_scale64(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        some = rng.choice(np.array([7, 200, ESCAPE], np.uint8), 65, p=(0.5, 0.3, 0.2))
+        some[1:][(some[1:] == ESCAPE) & (some[:-1] == ESCAPE)] = 7
+        out, scaled = np.zeros(65, np.uint16), list[int]()
+        before = int(rng.choice([0, ESCAPE])) if some[0] != ESCAPE else 0
+        widen64(address(some), before, address(out))
+        codes = [before, *some.tolist()]
+        for last, code, following in zip(codes, codes[1:65], codes[2:], strict=False):
+            scaled.append(ESCAPE if last == ESCAPE else 256 + following if code == ESCAPE else code)
+        assert out.tolist() == [*scaled, 0]
+        steps = np.zeros(64, np.uint32)
+        scale64(address(out), 12_345, address(steps))
+        assert steps.tolist() == [12_345 * one for one in scaled]
 
 
 def test_count_below(rng: np.random.Generator) -> None:

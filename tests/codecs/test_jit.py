@@ -74,6 +74,21 @@ def test_two_processes_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert module(path).total(values) == 4950  # with Numba's own files: any number, or a crash
 
 
+def test_constants_are_no_types(path: Path) -> None:
+    path.write_text(f"""{SOURCE}
+@njit()
+def more(number):
+    return number + 1
+
+@njit()
+def both(number):
+    return more(1) + more(number) + more(2)
+""")
+    made = module(path)
+    assert made.both(5) == 11
+    assert len(made.more.signatures) == 1
+
+
 def test_what_was_kept_is_used_until_the_source_changes(path: Path) -> None:
     assert module(path).total(WORDS) == 4950
     again = module(path).total
