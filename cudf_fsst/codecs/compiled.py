@@ -81,7 +81,7 @@ def compiled(function: Callable[..., Any], options: dict[str, Any], fingerprint:
     # The linker goes by names. Numba's have a number for each function of a process: two functions of one name that two
     # processes compiled may have the same, and then a third process that loads both would run one of them as both.
     function.__qualname__ += f".{fingerprint[:32]}"
-    dispatcher = numba.njit(nogil=True, **options)(function)
+    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if cache is not None:
         dispatcher._cache = cache
     of_types = dispatcher.get_call_template
