@@ -8,11 +8,13 @@ kernels of fsst_train_max.cu improve such tables, in many launches for all scope
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from ...device.memory import Lane, device_attributes
+from ...device.kernels import Kernel
+from ...device.memory import Lane, current_device, device_attributes
 from ..cuda_kernels import blocks
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from ..text.launch import PIECE_TILES
@@ -21,6 +23,7 @@ from . import kernel_tables, launch, train_max
 from .cuda_kernels import choices, get_kernel
 from .launch import TableSearchView
 from .symbols import TILE_SIZE, SymbolTable
+from .tuning import Choices
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -81,12 +84,18 @@ class FsstEncoder(TileEncoder):
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        attributes, how = device_attributes(), choices(tile_size)
-        kernel = get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps)
-        threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], how.encode_warps)
-        most = max(1, round(how.encode_blocks * attributes["multiprocessors"]))
+        kernel, threads, shared, most = _encoding(current_device(), tile_size, choices(tile_size))
         grid = _grid(most, tiles, threads, groups)
         lane.launch(kernel, (grid, groups), threads, (_u64(waves_at), _u32(per_group)), shared)
+
+
+@cache
+def _encoding(_device: int, tile_size: int, how: Choices) -> tuple[Kernel, int, int, int]:
+    """The kernel that encodes on a device, its threads and shared memory, and the most thread blocks."""
+    attributes = device_attributes()
+    threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], how.encode_warps)
+    most = max(1, round(how.encode_blocks * attributes["multiprocessors"]))
+    return get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps), threads, shared, most
 
 
 class FsstMaxEncoder(FsstEncoder):

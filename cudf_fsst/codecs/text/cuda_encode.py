@@ -174,8 +174,9 @@ def finish_at_once(
     else:
         lane.send(room.packs_at, words(rows))
         pack_rows(room, rows, lane)
+        made = _complete(waves, cuts, metas_at, [0] * len(cuts))
         if alone:  # the launch says where the codes go
-            side.send(room.waves_at, words(_complete(waves, cuts, metas_at, [0])))
+            side.send(room.waves_at, words(made))
         lane.follow(side)
         counts = download_counts(room)
         yield
@@ -185,7 +186,10 @@ def finish_at_once(
         codes = results.allocate_all(lane, sizes)
         codes_at = [results.buffers[number].ptr for number in codes]
         if not alone:
-            lane.send(room.waves_at, words(_complete(waves, cuts, metas_at, codes_at)))
+            for (i, cut), to in zip(cuts, codes_at, strict=True):
+                number = waves.order[i, cut.planned]
+                made[number] = WaveView._make((*made[number][:-1], to))
+            lane.send(room.waves_at, words(made))
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
@@ -194,11 +198,11 @@ def finish_at_once(
         to = codes_at[0] if alone else 0
         compact(lane, setup, waves_at, len(of_run) * per_group, most_tiles, to)
     of_host = host_tables(room, tables, exported)
-    for (i, cut), meta, made, size in zip(cuts, metas, codes, sizes, strict=True):
+    for (i, cut), meta, of_cut, size in zip(cuts, metas, codes, sizes, strict=True):
         if outbox is not None:
             results.send(meta, outbox, lane)
-            results.send(made, outbox, lane)
-        results.add(cut, of_host[i][cut.table], meta, made, size)
+            results.send(of_cut, outbox, lane)
+        results.add(cut, of_host[i][cut.table], meta, of_cut, size)
     return True
 
 
