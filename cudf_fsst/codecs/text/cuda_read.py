@@ -37,7 +37,7 @@ def read(
 ) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
-    Whole columns and whole segments are read without waiting for the GPU; for other ranges it is waited for once.
+    Whole columns, and whole segments of one, are read without waiting for the GPU; for other ranges it is waited for once.
 
     Parameters
     ----------
@@ -231,25 +231,15 @@ def _read_few(readings: Sequence[Reading], lane: Lane, start: int, stop: int | N
 
 
 def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) -> tuple[ReadPlan, None] | None:
-    """Rows ``start:stop`` of columns where they are whole segments of each, whose sizes are known; else None."""
-    views, columns, at = [], [], 0
-    for reading in readings:
-        end = reading.column.rows if stop is None else stop
-        first, last = bisect_right(reading._ends, start), bisect_left(reading._ends, end)
-        if reading._ends[last] != end or int(reading.view["first_row"][first]) != start:
-            return None
-        view = reading.view[first : last + 1].copy()
-        view["out_row"] -= view["out_row"][0]
-        view["out_char"] -= view["out_char"][0]
-        nulls = int(reading.null_counts[first : last + 1].sum())
-        views.append(view)
-        columns.append(
-            ReadColumn(
-                slice(at, at + view.size), end - start, int(view["chars"].astype(np.int64).sum()), nulls, nulls > 0
-            )
-        )
-        at += view.size
-    return ReadPlan(views, columns).complete(readings), None
+    """Rows ``start:stop`` of a column where they are whole segments, whose sizes are known; else None."""
+    reading, *others = readings
+    end = reading.column.rows if stop is None else stop
+    first, last = bisect_right(reading._ends, start), bisect_left(reading._ends, end) + 1
+    if others or reading._ends[last - 1] != end or (reading._ends[first - 1] if first else 0) != start:
+        return None
+    whole, nulls = reading.whole(), int(reading.null_counts[first:last].sum())
+    chars = int(whole.view["chars"][first:last].sum())
+    return whole.part(first, last, ReadColumn(slice(0, last - first), end - start, chars, nulls, nulls > 0)), None
 
 
 def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[ReadPlan, list[Any]]:

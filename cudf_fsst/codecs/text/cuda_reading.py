@@ -75,7 +75,7 @@ class ReadPlan:
 
     def __init__(self, views: Sequence[Views], columns: Sequence[ReadColumn]) -> None:
         self.columns = columns
-        view = self.view = views[0].copy() if len(views) == 1 else _joined(views)
+        view = self.view = _joined(views)
         self.count = view.size
         ends, begins = view["row_end"].astype(np.int64), view["row_begin"].astype(np.int64)
         row_blocks = -(-ends // ROW_BLOCK) - begins // ROW_BLOCK
@@ -117,6 +117,28 @@ class ReadPlan:
         tables = (reading.tables for reading in readings)
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
+
+    def part(self, first: int, last: int, column: ReadColumn) -> ReadPlan:
+        """The plan that reads only these segments of all of a column, which is what `column` says."""
+        made, view = copy(self), _joined([self.view[first:last]])
+        made.view, made.count, made.columns = view, last - first, [column]
+        view["last"][-1], view["wide_offsets"] = 1, column.itemsize == 8
+        ends = [*self.view["first_row_block"].tolist(), self.row_blocks]
+        made.row_blocks, made.decodes = ends[last] - ends[first], []
+        made.mask_words = -(-column.rows // MASK_BITS) * MASK_BITS // 32 if column.masked else 0
+        for name in ("out_row", "out_char", "out_bit", "first_row_block"):
+            view[name] -= view[name][0]
+        arrays = [self.image[: self.place], view.view(np.uint8)]
+        place = self.place + view.nbytes
+        for one in self.decodes:
+            begins = self.image[one.first_units :][: 4 * self.count].view(_u32)
+            units = (int(begins[last]) if last < self.count else one.units) - int(begins[first])
+            if units:
+                arrays.append((begins[first:last] - begins[first]).view(np.uint8))
+                made.decodes.append(one._replace(group=column.group, first_units=place, units=units))
+                place += arrays[-1].nbytes
+        made.image = np.concatenate(arrays)
+        return made
 
     def moved(self, meta: Words, codes: Words) -> ReadPlan:
         """A copy of the plan for buffers that lie so many bytes further on, a number for each descriptor."""
