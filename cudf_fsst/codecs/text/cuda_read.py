@@ -37,7 +37,7 @@ def read(
 ) -> list[DeviceStrings]:
     """Rows ``start:stop`` of columns of strings in GPU memory; only the tiles they touch are decoded.
 
-    Whole columns, and whole segments of one, are read without waiting for the GPU; for other ranges it is waited for once.
+    Whole columns, and whole segments of one, are read without waiting for the GPU. Other ranges wait for it once.
 
     Parameters
     ----------
