@@ -53,6 +53,10 @@ def read(nodes: Sequence[Node], *, lane: Lane, start: int = 0, stop: int | None 
     ValueError
         Sizes do not fit together, or the offsets of lists that a range begins or ends with.
     """
+    if len(nodes) == 1 and (segments := nodes[0].segments):  # strings, without what a reader looks after
+        found = device_strings.read(nodes, lane=lane, start=start, stop=stop) if nodes[0].coded else None
+        [strings] = found or text_read.read([segments], lane=lane, start=start, stop=stop)
+        return [ColumnBuffers(nodes[0].type, strings.rows, strings.null_count, strings=strings)]
     reader = _ColumnsReader(lane)
     columns = [reader.ask(node, _Range(start, node.rows if stop is None else stop)) for node in nodes]
     reader.run()

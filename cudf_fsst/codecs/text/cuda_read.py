@@ -237,9 +237,7 @@ def _plan_segments(readings: Sequence[Reading], start: int, stop: int | None) ->
     first, last = bisect_right(reading._ends, start), bisect_left(reading._ends, end) + 1
     if others or reading._ends[last - 1] != end or (reading._ends[first - 1] if first else 0) != start:
         return None
-    whole, nulls = reading.whole(), int(reading.null_counts[first:last].sum())
-    chars = int(whole.view["chars"][first:last].sum())
-    return whole.part(first, last, ReadColumn(slice(0, last - first), end - start, chars, nulls, nulls > 0)), None
+    return reading.whole().part(first, last, end - start, int(reading.null_counts[first:last].sum())), None
 
 
 def _plan_ranges(readings: Sequence[Reading], lane: Lane, start: int, stop: int | None) -> tuple[ReadPlan, list[Any]]:

@@ -23,6 +23,8 @@ _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
 Views = npt.NDArray[np.void]
 
+#: Plans for some segments that are kept.
+_KEPT = 8
 #: cuDF wants masks of whole 64 bytes.
 MASK_BITS = 512
 
@@ -75,6 +77,8 @@ class ReadPlan:
 
     def __init__(self, views: Sequence[Views], columns: Sequence[ReadColumn]) -> None:
         self.columns = columns
+        #: Of all rows of a column: what `part` has made.
+        self._parts: dict[tuple[int, int], ReadPlan] = {}
         view = self.view = _joined(views)
         self.count = view.size
         ends, begins = view["row_end"].astype(np.int64), view["row_begin"].astype(np.int64)
@@ -118,10 +122,13 @@ class ReadPlan:
         self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
         return self
 
-    def part(self, first: int, last: int, column: ReadColumn) -> ReadPlan:
-        """The plan that reads only these segments of all of a column, which is what `column` says."""
+    def part(self, first: int, last: int, rows: int, nulls: int) -> ReadPlan:
+        """The plan that reads only these segments of all of a column, which have so many rows; some are kept."""
+        if (kept := self._parts.get((first, last))) is not None:
+            return kept
         made, view = copy(self), _joined([self.view[first:last]])
-        made.view, made.count, made.columns = view, last - first, [column]
+        column = ReadColumn(slice(0, last - first), rows, int(view["chars"].sum()), nulls, nulls > 0)
+        made.view, made.count, made.columns, made._parts = view, last - first, [column], {}
         view["last"][-1], view["wide_offsets"] = 1, column.itemsize == 8
         ends = [*self.view["first_row_block"].tolist(), self.row_blocks]
         made.row_blocks, made.decodes = ends[last] - ends[first], []
@@ -138,11 +145,15 @@ class ReadPlan:
                 made.decodes.append(one._replace(group=column.group, first_units=place, units=units))
                 place += arrays[-1].nbytes
         made.image = np.concatenate(arrays)
+        if len(self._parts) >= _KEPT:
+            self._parts.clear()
+        self._parts[first, last] = made
         return made
 
     def moved(self, meta: Words, codes: Words) -> ReadPlan:
         """A copy of the plan for buffers that lie so many bytes further on, a number for each descriptor."""
         made = copy(self)
+        made._parts = {}
         made.image = self.image.copy()
         words = made.words(made.image)
         launch.move(words, meta, codes)
