@@ -275,8 +275,8 @@ class Rows:
         chunk_bytes : int, optional
             About how many bytes a piece has: of a column of strings its characters, else what it takes in Arrow. Of
             strings, the offsets of its rows, four bytes each, are no more than that either. A piece of strings ends at
-            a multiple of 256 rows of a segment, any other at a multiple of 1,024 rows. None takes 64 MiB, or on a GPU
-            half of the uncompressed bytes if that is more.
+            a multiple of 256 rows of a segment, any other at a multiple of 1,024 rows. None takes 64 MiB, or 1 GiB on a
+            GPU.
 
         Returns
         -------
@@ -287,8 +287,7 @@ class Rows:
         # Proxies are joined by pandas, which is a proxy itself then.
         interop = interop_pandas if self._proxied else self._backend.interop
         with self._backend.current():
-            given = chunk_bytes is not None
-            pieces = self._pieces(selection.positive(chunk_bytes)) if given else self._default_pieces(joined=True)
+            pieces = self._pieces(selection.chunk_nbytes(chunk_bytes, on_gpu=self.device != "cpu"))
             return selection.map_pieces(func, self._piece, pieces, interop)
 
     def _piece(self, start: int, stop: int) -> Any:
@@ -298,9 +297,8 @@ class Rows:
         """Row ranges of about `chunk_bytes`."""
         return selection.row_pieces(len(self), self.uncompressed_nbytes, chunk_bytes, _PIECE_ROWS)
 
-    def _default_pieces(self, *, joined: bool = False) -> list[tuple[int, int]]:
-        on_gpu = self.device != "cpu"
-        return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=on_gpu, joined=joined))
+    def _default_pieces(self) -> list[tuple[int, int]]:
+        return self._pieces(selection.piece_nbytes(self.uncompressed_nbytes, on_gpu=self.device != "cpu"))
 
     def _out(self, data: Any) -> Any:
         return interop_cudf.wrap_proxy(data) if self._proxied else data

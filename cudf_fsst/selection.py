@@ -22,13 +22,13 @@ from .interop.cudf import unwrap_proxy
 _OFFSET_NBYTES = 4
 #: Row numbers on a GPU that come to the host, which looks at them in less time than it takes to have the GPU look.
 _FEW_ROWS = 4096
-#: Bytes of a piece, and pieces of more, on a GPU.
+#: Bytes of a piece, and pieces of more, on a GPU: what decoded pieces take is less than what joining the results does.
 _PIECE_NBYTES = 64 << 20
 _PIECES = 4
-#: Those of `map_chunks`, of which each takes more than its share where rows come in units. TPC-H SF 10 l_comment on an
-#: H200, milliseconds with 9, 4, 3 and 2 pieces, and decompressed first: ``contains`` 7.73, 6.26, 5.77, 4.80 and 4.38;
-#: ``upper`` 27.5, 24.9, 24.6, 24.0 and 22.0, of which joining takes 1.9, and the memory of all pieces.
-_JOINED_PIECES, _MORE_NBYTES = 2, 1 << 20
+#: Bytes of a piece of `map_chunks` on a GPU. TPC-H SF 10 l_comment on an H200, milliseconds with 9, 4, 3 and 2 pieces,
+#: and decompressed first: ``contains`` 7.73, 6.26, 5.77, 4.80 and 4.38; ``upper`` 27.5, 24.9, 24.6, 24.0 and 22.0, of
+#: which joining takes 1.9.
+_MAPPED_NBYTES = 1 << 30
 
 
 def row_number(key: int, length: int) -> int:
@@ -190,17 +190,15 @@ def _cut(starts: Any, rows: int, chunk_bytes: int, most_rows: int) -> Iterator[t
         first = last
 
 
-def piece_nbytes(nbytes: int, *, on_gpu: bool, joined: bool = False) -> int:
-    """Uncompressed bytes of a piece of rows that have `nbytes` together: on a GPU enough to keep all of it busy.
-
-    `joined`: of `map_chunks`.
-    """
-    share = nbytes // _JOINED_PIECES + _MORE_NBYTES if joined else nbytes // _PIECES
-    return max(_PIECE_NBYTES, share if on_gpu else 0)
+def piece_nbytes(nbytes: int, *, on_gpu: bool) -> int:
+    """Uncompressed bytes of a piece of rows that have `nbytes` together: on a GPU enough to keep all of it busy."""
+    return max(_PIECE_NBYTES, nbytes // _PIECES if on_gpu else 0)
 
 
-def positive(chunk_bytes: Any) -> int:
-    """The argument of `map_chunks`, checked."""
+def chunk_nbytes(chunk_bytes: Any, *, on_gpu: bool) -> int:
+    """The argument of `map_chunks`, checked, or what None stands for."""
+    if chunk_bytes is None:
+        return _MAPPED_NBYTES if on_gpu else _PIECE_NBYTES
     chunk_bytes = operator.index(chunk_bytes)
     if chunk_bytes <= 0:
         raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")
