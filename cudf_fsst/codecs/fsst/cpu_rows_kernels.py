@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import njit
-from ..text.cpu_rows_kernels import BYTES, RowSymbols
+from ..text.cpu_rows_lift import BYTES, RowSymbols
 from ..unaligned import load8, store16, widen64
 from .cpu_compare_kernels import place_codes
 from .symbols import ESCAPE, SymbolTable

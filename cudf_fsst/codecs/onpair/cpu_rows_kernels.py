@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit import njit
-from ..text.cpu_rows_kernels import RowSymbols
+from ..text.cpu_rows_lift import RowSymbols
 from ..unaligned import fill64, load8, load16, load64, store8
 from .cpu_search_kernels import codes_of
 from .cpu_search_kernels import unpack as unpack_codes

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..jit import njit
 from ..unaligned import load8, load64, popcount, store8, store32, trailing_zeros
-from .cpu_rows_kernels import RowSymbols
+from .cpu_rows_lift import RowSymbols
 from .cpu_search_kernels import (
     BEGIN,
     END,

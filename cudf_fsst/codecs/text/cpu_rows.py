@@ -18,6 +18,7 @@ from ..table import Table
 from ..unaligned import address
 from ..work import cut, run
 from . import cpu_rows_kernels as kernels
+from . import cpu_rows_lift as lifting
 from .cpu_match import Decoded
 from .cpu_places_kernels import PLAN_NBYTES
 from .cpu_read import SegmentReader
@@ -67,11 +68,11 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
 
 
 @lru_cache(8)
-def _lifted(machine: RowAutomaton, table: Table) -> tuple[kernels.RowSymbols, kernels.LiftedRows]:
+def _lifted(machine: RowAutomaton, table: Table) -> tuple[lifting.RowSymbols, lifting.LiftedRows]:
     """An automaton that reads codes of a table, or bytes; kept for calls that ask the same again."""
     search = of_text(table.codec).host().SEARCH
-    symbols = kernels.BYTES if search is None else search.row_symbols(table)
-    return symbols, kernels.lift(machine, symbols)
+    symbols = lifting.BYTES if search is None else search.row_symbols(table)
+    return symbols, lifting.lift(machine, symbols)
 
 
 def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
