@@ -25,10 +25,10 @@ _FEW_ROWS = 4096
 #: Bytes of a piece, and pieces of more, on a GPU: what decoded pieces take is less than what joining the results does.
 _PIECE_NBYTES = 64 << 20
 _PIECES = 4
-#: Bytes of a piece of `map_chunks` on a GPU. TPC-H SF 10 l_comment on an H200, milliseconds in 4, 3, 2 pieces and one,
-#: and decompressed first: ``contains`` 5.42, 5.26, 4.78, 4.23 and 4.19; ``upper`` 24.8, 24.3, 23.7, 22.3 and 21.9, of
-#: which joining takes 1.7.
-_MAPPED_NBYTES = 1 << 30
+#: Bytes of a piece of `map_chunks` on a GPU: as many as have offsets of 4 bytes. TPC-H SF 10 l_comment (1.6 GB) on an
+#: H200, milliseconds in 4, 3, 2 pieces and one, and decompressed first: ``contains`` 5.42, 5.26, 4.78, 4.23 and 4.19;
+#: ``upper`` 24.8, 24.3, 23.7, 22.3 and 21.9, of which joining takes 1.7.
+_MAPPED_NBYTES = 2**31 - 1
 
 
 def row_number(key: int, length: int) -> int:
