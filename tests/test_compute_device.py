@@ -166,6 +166,7 @@ def test_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cudf = pytest.importorskip("cudf")
     monkeypatch.setattr(selection, "_PIECES", 1 << 20)
     monkeypatch.setattr(selection, "_PIECE_NBYTES", 8192)
+    monkeypatch.setattr(selection, "_MAPPED_NBYTES", 8192)
     series = cudf.from_pandas(test_compute_columns.COLUMNS[name].reset_index(drop=True))
     column = series.fsst.compress()
     for what in COLUMN_CALLS:
