@@ -275,8 +275,8 @@ class Rows:
         chunk_bytes : int, optional
             About how many bytes a piece has: of a column of strings its characters, else what it takes in Arrow. Of
             strings, the offsets of its rows, four bytes each, are no more than that either. A piece of strings ends at
-            a multiple of 256 rows of a segment, any other at a multiple of 1,024 rows. None takes 64 MiB, or 2 GiB on a
-            GPU.
+            a multiple of 256 rows of a segment, any other at a multiple of 1,024 rows. None takes 64 MiB; on a
+            GPU 2 GiB, or a fortieth of its memory where that is less.
 
         Returns
         -------

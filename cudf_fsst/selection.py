@@ -25,7 +25,7 @@ _FEW_ROWS = 4096
 #: Bytes of a piece, and pieces of more, on a GPU: what decoded pieces take is less than what joining the results does.
 _PIECE_NBYTES = 64 << 20
 _PIECES = 4
-#: Bytes of a piece of `map_chunks` on a GPU: as many as have offsets of 4 bytes. TPC-H SF 10 l_comment (1.6 GB) on an
+#: Bytes of a piece of `map_chunks` where there is memory: as many as have offsets of 4 bytes. l_comment (1.6 GB) on an
 #: H200, milliseconds in 4, 3, 2 pieces and one, and decompressed first: ``contains`` 5.42, 5.26, 4.78, 4.23 and 4.19;
 #: ``upper`` 24.8, 24.3, 23.7, 22.3 and 21.9, of which joining takes 1.7.
 _MAPPED_NBYTES = 2**31 - 1
@@ -195,10 +195,16 @@ def piece_nbytes(nbytes: int, *, on_gpu: bool) -> int:
     return max(_PIECE_NBYTES, nbytes // _PIECES if on_gpu else 0)
 
 
+def _of_memory(most: int) -> int:
+    from .device.memory import share_of_memory
+
+    return share_of_memory(most)
+
+
 def chunk_nbytes(chunk_bytes: Any, *, on_gpu: bool) -> int:
     """The argument of `map_chunks`, checked, or what None stands for."""
     if chunk_bytes is None:
-        return _MAPPED_NBYTES if on_gpu else _PIECE_NBYTES
+        return _of_memory(_MAPPED_NBYTES) if on_gpu else _PIECE_NBYTES
     chunk_bytes = operator.index(chunk_bytes)
     if chunk_bytes <= 0:
         raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")

@@ -529,6 +529,11 @@ def free_memory() -> int:
     return int(runtime.memGetInfo()[0])
 
 
+def share_of_memory(most: int) -> int:
+    """Bytes of a piece of rows: `most`, or a fortieth of the current device's memory where that is less."""
+    return min(most, int(runtime.memGetInfo()[1]) // 40)
+
+
 def device_attributes() -> dict[str, int]:
     """What launch shapes depend on, of the current device."""
     return _attributes(current_device())

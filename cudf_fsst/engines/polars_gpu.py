@@ -11,15 +11,13 @@ from cudf_polars.containers import Column, DataFrame, DataType
 from cudf_polars.dsl import ir
 from cudf_polars.streaming.rank_aware_source import RankAwareSource, SizedChunks
 
-from ..device.memory import default_stream, hand_over
+from ..device.memory import default_stream, hand_over, share_of_memory
 from ..interop.cudf_columns import plain_column
 from .polars_source import PolarsSource, mask_of
 from .tables import EngineTable, PieceRows, chosen, readable
 
 #: Arrow bytes of a piece, about: the engine's own size of a partition on large GPUs.
 PIECE_NBYTES = 1 << 30
-#: Of the GPU's memory, one of so many parts at most.
-_PARTS_OF_MEMORY = 40
 
 
 class GpuSource(PolarsSource, RankAwareSource):
@@ -69,7 +67,7 @@ class GpuSource(PolarsSource, RankAwareSource):
             return 1, iter([self._no_rows(names)])
         first, _ = files[0]
         nbytes = first.select(read).nbytes
-        step = max(_piece_nbytes() * first.rows // max(nbytes, 1), 1)
+        step = max(share_of_memory(PIECE_NBYTES) * first.rows // max(nbytes, 1), 1)
         ranges = [
             (file, [(begin, min(begin + step, rows_of_file.stop)) for begin in rows_of_file[::step]])
             for file, rows_of_file in files
@@ -113,15 +111,9 @@ def _is_asked_by_engine() -> bool:
     return False
 
 
-def _piece_nbytes() -> int:
-    import cupy
-
-    return min(PIECE_NBYTES, int(cupy.cuda.runtime.memGetInfo()[1]) // _PARTS_OF_MEMORY)
-
-
 def _planned(table: EngineTable, mask: Any, rows: range) -> list[tuple[int, int]]:
     """Ranges of rows of which so much is decoded that each fills a piece; one at least."""
-    limit = _piece_nbytes()
+    limit = share_of_memory(PIECE_NBYTES)
     ranges = [(max(a, rows.start), min(b, rows.stop)) for a, b in table.pieces(limit)]
     ranges = [(start, stop) for start, stop in ranges if start < stop] or [(0, 0)]
     if mask is None:
