@@ -39,8 +39,8 @@ from .row_lengths import number_at, row_ends
 FINE, BAD_TILE, BAD_ROWS = range(3)
 #: Rows, a multiple of `ROW_BLOCK`, of which it is known at once where they end.
 _GROUP_ROWS = 16 * ROW_BLOCK
-# A text is looked for in tiles while less than one in so many may have it.
-_RARE = 4
+# A text is looked for in a group's tiles while no more than one in so many may have it, and first until so many may.
+_RARE, _RARE_TRIED = 4, 16
 # Slots that are open at a time.
 _SLOTS = 32
 
@@ -260,7 +260,6 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
     ) -> tuple[int, int]:
         """See `answer`, which makes the other arguments."""
         ends, shift = room[6], trailing_zeros(np.uint64(tiles[5]))
-        rare: Any = finding[0] != 0
         block = first
         while block < last:
             number: Any = np.int64(0)
@@ -270,7 +269,7 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     return BAD_ROWS, block
                 number += some
                 block += 1
-            tile = number_at(ends) >> shift
+            tile, rare = number_at(ends) >> shift, finding[0] != 0
             row: Any = np.int64(0)
             having: Any = np.int64(0)
             before = tile, np.int64(-1), np.int64(-1)
@@ -282,6 +281,7 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     return BAD_TILE, -1 - position
                 before = tile, np.int64(position), np.int64(-1)
             while row < number:
+                rare &= having < _RARE_TRIED or _RARE * having <= before[0] - tile
                 stop, where = number, np.int64(-1)
                 if rare:
                     row, stop, where, before = next_rows(tiles, table, finding, ends, number, row, before)
@@ -292,7 +292,6 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                 if bad >= 0:
                     return BAD_TILE, bad
                 row = stop
-            rare = rare and _RARE * having <= (number_at(ends + 8 * number) >> shift) - tile
             out += number
         return FINE, 0
 
