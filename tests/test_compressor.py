@@ -58,6 +58,38 @@ def test_concat_labels_as_pandas(parts: list[pd.Series]) -> None:
     assert type(joined.index) is type(expected.index)
 
 
+def multi(values: list[str], dtype: str, names: list[str | None]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_arrays([pd.Index(values, dtype=dtype), range(len(values))], names=names)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pd.Index(["a"], name="i"), pd.Index(["b"], name="j")),
+        (pd.Index(["a"], name="i"), pd.Index(["b"])),
+        (pd.Index(["a"], dtype=object), pd.Index(["b"], dtype="str")),
+        (pd.Index(["a"], dtype="string"), pd.Index(["b"], dtype="str")),
+        (multi(["a"], "object", ["x", "y"]), multi(["b"], "object", ["x", "z"])),
+        (multi(["a"], "object", ["x", "y"]), multi(["b"], "object", ["x", "y"])),
+        (multi(["a"], "str", ["x", None]), multi(["b"], "object", ["x", None])),
+        (pd.date_range("2020", periods=2), pd.date_range("2020-01-03", periods=2)),
+        (pd.timedelta_range(0, periods=2, freq="D"), pd.timedelta_range(0, periods=2, freq="h")),
+        (pd.Index([1], dtype="Int64"), pd.Index([1], dtype="int64")),
+        (pd.Index([1], dtype="int64"), pd.Index([1], dtype="int64[pyarrow]")),
+        (pd.Index(["a"], dtype=pd.StringDtype("python")), pd.Index(["a"], dtype=pd.StringDtype("pyarrow"))),
+    ],
+    ids=str,
+)
+def test_concat_of_frames_labels_as_pandas(first: pd.Index, second: pd.Index) -> None:
+    """Whose indexes are compressed: levels are put together only where they are alike."""
+    parts = [pd.DataFrame({"n": range(len(index))}, index=index) for index in (first, second)]
+    found, expected = cudf_fsst.concat([part.fsst.compress() for part in parts]).index, pd.concat(parts).index
+    pd.testing.assert_index_equal(found, expected)
+    assert getattr(found, "freq", None) == getattr(expected, "freq", None)
+    if isinstance(expected, pd.MultiIndex):
+        assert found.dtypes.tolist() == expected.dtypes.tolist()
+
+
 def test_concat_refuses() -> None:
     column = words(5).fsst.compress()
     with pytest.raises(ValueError, match="no columns"):
