@@ -41,6 +41,8 @@ FINE, BAD_TILE, BAD_ROWS = range(3)
 _GROUP_ROWS = 16 * ROW_BLOCK
 # A text is looked for in a group's tiles while no more than one in so many may have it, and first until so many may.
 _RARE, _RARE_TRIED = 4, 16
+# Groups in which that was given up, from which on it is not tried again.
+_MOST_GIVEN_UP = 3
 # Slots that are open at a time.
 _SLOTS = 32
 
@@ -260,7 +262,7 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
     ) -> tuple[int, int]:
         """See `answer`, which makes the other arguments."""
         ends, shift = room[6], trailing_zeros(np.uint64(tiles[5]))
-        block = first
+        block, given_up = first, 0
         while block < last:
             number: Any = np.int64(0)
             while block < last and number + ROW_BLOCK <= _GROUP_ROWS:
@@ -269,7 +271,7 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     return BAD_ROWS, block
                 number += some
                 block += 1
-            tile, rare = number_at(ends) >> shift, finding[0] != 0
+            tile, rare = number_at(ends) >> shift, finding[0] != 0 and given_up < _MOST_GIVEN_UP
             row: Any = np.int64(0)
             having: Any = np.int64(0)
             before = tile, np.int64(-1), np.int64(-1)
@@ -281,7 +283,9 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     return BAD_TILE, -1 - position
                 before = tile, np.int64(position), np.int64(-1)
             while row < number:
-                rare &= having < _RARE_TRIED or _RARE * having <= before[0] - tile
+                if rare and having >= _RARE_TRIED and _RARE * having > before[0] - tile:
+                    rare = False
+                    given_up += 1
                 stop, where = number, np.int64(-1)
                 if rare:
                     row, stop, where, before = next_rows(tiles, table, finding, ends, number, row, before)
