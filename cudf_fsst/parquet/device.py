@@ -60,8 +60,8 @@ class DeviceReader:
     # group by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at
     # once and 6 GiB 247.
     # Later, 524 and 60 row groups in turns, two runs each, cuDF 233 and 164: as it is 273 and 192 (once 325), 3.4 GiB
-    # at the peak, result included. Eight threads that read, pin and copy by C functions alone, without Python's lock,
-    # halve the time of a fetch, but not of the call. Reading alone takes 190 and 114 with them, 218 and 148 without.
+    # at the peak, result included. Eight threads that read, pin and copy by C functions alone, without Python's lock:
+    # reading alone takes 190 and 114 instead of 218 and 148, but the call 288 and 193.
     # Compressing alone takes 57 and 45, beside the readers three times that, two thirds of it time of its core. With
     # them, columns described without a DataFrame (1 instead of 16 in all), three to six reads at once and 4 GiB: 254
     # and 178, 4.3 GiB; the same with 4.5 GiB that become 3 while the result grows: 256 and 174, 3.7 GiB, and without
