@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(TRAIN_THREADS, 1)
     if (makes) make_table(table, choice.sources, select_strings(view, state, round, choice));
     table_sync();
   }
-  rank_codes(view, state, table, *reinterpret_cast<CodesByLength*>(shared_memory));
+  rank_codes(view, state, table);
   scope_sync(arrived, waited);
   index_prefixes(view, state, table);
 }

@@ -6,51 +6,26 @@
 __device__ __forceinline__ u32 byte_swap(u32 x) { return __byte_perm(x, 0, 0x0123); }
 __device__ __forceinline__ u64 byte_swap(u64 x) { return u64(byte_swap(u32(x))) << 32 | byte_swap(u32(x >> 32)); }
 
-// Symbols by their length.
-struct CodesByLength {
-  u32 begin[18], next[18];
-  u16 codes[MOST_CODES];
-};
-static_assert(sizeof(CodesByLength) <= TRAIN_SHARED, "TRAIN_SHARED");
-
-// By one block.
-__device__ __forceinline__ void sort_by_length(const Growing& table, u32 count, CodesByLength& by_length) {
-  if (threadIdx.x < 18) by_length.next[threadIdx.x] = 0;
-  __syncthreads();
-  for (u32 code = 256 + threadIdx.x; code < count; code += TRAIN_THREADS)
-    atomicAdd(&by_length.next[table.lengths[code]], 1u);
-  __syncthreads();
-  if (threadIdx.x < 32) {
-    const u32 own = threadIdx.x < 18 ? by_length.next[threadIdx.x] : 0, before = warp_inclusive_sum(own) - own;
-    if (threadIdx.x < 18) by_length.begin[threadIdx.x] = by_length.next[threadIdx.x] = before;
-  }
-  __syncthreads();
-  for (u32 code = 256 + threadIdx.x; code < count; code += TRAIN_THREADS)
-    by_length.codes[atomicAdd(&by_length.next[table.lengths[code]], 1u)] = u16(code);
-  __syncthreads();
-}
-
-// rank: by length, then by bytes. A warp a symbol, which is compared with those of its length.
-__device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& state, const Growing& table,
-                                           CodesByLength& by_length) {
+// rank: by length, then by bytes. A warp a symbol.
+__device__ __forceinline__ void rank_codes(const TrainView& view, TrainState& state, const Growing& table) {
   OnpairTrained& trained = *reinterpret_cast<OnpairTrained*>(view.exported);
   OnpairLookup& lookup = *reinterpret_cast<OnpairLookup*>(view.lookup);
   const u32 bits = u32(view.bits), count = min(table.count, 1u << bits);
-  sort_by_length(table, count, by_length);
   if (blockIdx.x == 0 && threadIdx.x == 0) trained.count = count;
   for (u32 code = threadIdx.x / 32 * gridDim.x + blockIdx.x; code < count; code += gridDim.x * (blockDim.x / 32)) {
     const Spelled text = text_of(table, code);
     const u64 high = byte_swap(text.low), low = byte_swap(text.high);
-    const u32 first = by_length.begin[text.length], end = code < 256 ? first : by_length.begin[text.length + 1];
     u32 before = 0;
-    for (u32 i = first + lane_id(); i < end; i += 32) {
-      const Spelled other = text_of(table, by_length.codes[i]);
+    for (u32 i = 256 + lane_id(); i < count && code >= 256; i += 32) {
+      const Spelled other = text_of(table, i);
       const u64 other_high = byte_swap(other.low), other_low = byte_swap(other.high);
-      before += other_high != high ? other_high < high : other_low < low;
+      before += other.length != text.length ? other.length < text.length
+                : other_high != high        ? other_high < high
+                                            : other_low < low;
     }
     for (u32 step = 16; step > 0; step /= 2) before += __shfl_xor_sync(ALL_LANES, before, step);
     if (lane_id() == 0) {
-      const u32 rank = code < 256 ? code : 256 + first + before;
+      const u32 rank = code < 256 ? code : 256 + before;
       state.ranks[code] = rank;
       trained.words[2 * rank] = text.low, trained.words[2 * rank + 1] = text.high;
       trained.lengths[rank] = u8(text.length);
@@ -78,7 +53,7 @@ __device__ __forceinline__ void index_prefixes(const TrainView& view, const Trai
   u16* const longest = const_cast<u16*>(lookup.longest());
   const u32 count = min(table.count, 1u << u32(view.bits)), buckets = u32(view.buckets);
   const u32 threads = gridDim.x * blockDim.x;
-  for (u32 i = threadIdx.x * gridDim.x + blockIdx.x; 256 + i / 4 < count; i += threads) {
+  for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; 256 + i / 4 < count; i += threads) {
     const u32 code = 256 + i / 4, step = 8 >> (i & 3);
     const Spelled text = text_of(table, code);
     // Steps of 8, 4, 2 and 1 from one byte on: those that are bits of the length less one.

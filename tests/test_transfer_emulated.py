@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -292,35 +290,3 @@ def test_small_pinned_arrays_share_areas(device: FakeDevice, monkeypatch: pytest
     thread.start()
     thread.join()
     assert set(last) == {1}
-
-
-def test_arguments_lie_as_cuda_takes_them(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = sys.modules["cudf_fsst.device.memory"]
-    plain = (np.uint64(1 << 40 | 5), np.uint32(7))
-    launched: list[Any] = []
-
-    def launch(function: int, *rest: Any) -> None:
-        address, values = rest[-2], []
-        if not launched:
-            launched.append(None)
-            lane.launch(kernel, 3, 64, (np.uint32(9),))  # as a finalizer might
-        for one, at in zip(plain, (ctypes.c_uint64 * 2).from_address(address), strict=True):
-            values.append((ctypes.c_uint64 if one.itemsize == 8 else ctypes.c_uint32).from_address(at).value)
-        launched.append((function, rest[:7], values))
-
-    def by_cupy(grid: Any, block: Any, args: Any, *_: Any) -> None:
-        launched.append((grid, block, args))
-
-    by_cupy.ptr = 5  # type: ignore[attr-defined]
-    kernel = SimpleNamespace(run=by_cupy)
-    monkeypatch.setattr(memory, "driver", SimpleNamespace(launchKernel=launch))
-    with memory.Lane() as lane:
-        lane.launch(kernel, (2, 4), 128, plain, 48)
-        others = [(np.uint32(1), np.int32(-1)), (np.zeros(1, np.uint64),), (np.uint32(1),) * 33]
-        for some in others:
-            lane.launch(kernel, 2, 32, some)
-        lane.launch(kernel, 2, 32, plain, together=True)
-    assert launched[2] == (5, (2, 4, 1, 128, 1, 1, 48), [1 << 40 | 5, 7])
-    assert launched[1][:2] == (5, (3, 1, 1, 64, 1, 1, 0))
-    assert launched[1][2][0] == 9
-    assert [args for *_, args in launched[3:]] == [*others, plain]

@@ -28,7 +28,6 @@ ALIGNMENT = 256
 #: Bytes of a buffer that shares memory with others of its call, and of all that share.
 SMALL, TOGETHER = 256 << 10, 4 << 20
 _of_thread = threading.local()
-_NUMBERS = frozenset((np.uint64, np.uint32))
 
 
 def default_stream() -> tuple[Any, Any]:
@@ -248,41 +247,11 @@ class Lane:
         if 0 in grid:
             return
         run = kernel.run
-        if not together and (function := getattr(run, "ptr", 0)):
+        if type(args) is Arguments and not together and (function := getattr(run, "ptr", 0)):
             x, y, z = (*grid, 1, 1)[:3]
-            laid_out = args if type(args) is Arguments else _laid_out(args)
-            if laid_out is not None:
-                driver.launchKernel(function, x, y, z, block, 1, 1, shared, self.stream.ptr, laid_out.address, 0)
-                if laid_out is not args:
-                    _of_thread.arguments = laid_out
-                return
-        run(grid, (block,), args, shared, self.stream, together)
-
-
-class _ArgumentRoom:
-    """Room for the arguments of a launch, which copies them; one thread at a time has it."""
-
-    def __init__(self) -> None:
-        self.numbers = Words("Q", bytes(8 * _MOST_ARGUMENTS))
-        begin, _ = self.numbers.buffer_info()
-        self._places = Words("Q", range(begin, begin + 8 * _MOST_ARGUMENTS, 8))
-        self.address, _ = self._places.buffer_info()
-
-
-_MOST_ARGUMENTS = 32
-
-
-def _laid_out(arguments: Sequence[Any]) -> _ArgumentRoom | None:
-    """Arguments as CUDA takes them, or None unless all are plain numbers. CuPy's way takes the host half as long again.
-
-    The room is the thread's own. It is the caller's until it puts it back: a finalizer may launch something meanwhile.
-    """
-    if len(arguments) > _MOST_ARGUMENTS or not _NUMBERS.issuperset(map(type, arguments)):
-        return None
-    room: _ArgumentRoom = _of_thread.__dict__.pop("arguments", None) or _ArgumentRoom()
-    for i, one in enumerate(arguments):
-        room.numbers[i] = one  # of 32 bits: they come first in memory
-    return room
+            driver.launchKernel(function, x, y, z, block, 1, 1, shared, self.stream.ptr, args.address, 0)
+        else:
+            run(grid, (block,), args, shared, self.stream, together)
 
 
 class Arguments(tuple[np.generic, ...]):
