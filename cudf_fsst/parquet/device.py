@@ -59,7 +59,7 @@ class DeviceReader:
     # time by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row
     # group by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at
     # once and 6 GiB 247.
-    # Later, 524 and 60 row groups, in jobs of two to four runs whose hosts differ, cuDF 228 to 239 and 164 to 174: as it
+    # Later, 524 and 60 row groups, jobs of two to four runs whose hosts differ, cuDF 228 to 239 and 164 to 174: as it
     # is 273 and 192, 3.4 GiB at the peak, result included. Eight threads that read, pin and copy by C functions alone,
     # without Python's lock: reading alone takes 190 and 114 instead of 218 and 148, but the call 256 to 288 and 169 to
     # 195. Compressing alone takes 57 and 45, beside the readers three times that, two thirds of it time of its core.
