@@ -97,32 +97,37 @@ struct PackedBlock {
   }
 };
 
-// Where the rows of a block begin, if the first does at `origin`, to `staged`; returns where this lane's last row ends. Sums have to
-// fit. A lane's 8 rows are neighbours: their bits are whole bytes, and one warp sum does for all.
-__device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* staged, u32 origin = 0) {
+// Where a lane's eight neighbouring rows of a block end, if the first row of the block begins at `origin`; returns where the first of these begins.
+// Sums have to fit, or wrap. Their bits are whole bytes, and one warp sum does for all.
+__device__ __forceinline__ u32 eight_ends(const PackedBlock& block, u32* ends, u32 origin) {
   const u32 lane = lane_id(), width = block.width;
-  u32 length[ROWS_PER_LANE], sum = 0;
+  u32 sum = 0;
   if (width <= 8) {
     u32 near, far;
     block.eight_rows(lane, &near, &far);
     const u32 mask = (1u << width) - 1;
 #pragma unroll
     for (u32 k = 0; k < 4; ++k) {
-      length[k] = near >> (k * width) & mask;
-      length[k + 4] = far >> (k * width) & mask;
+      ends[k] = near >> (k * width) & mask;
+      ends[k + 4] = far >> (k * width) & mask;
     }
   } else {
 #pragma unroll
-    for (u32 k = 0; k < ROWS_PER_LANE; ++k) length[k] = u32(block.difference(ROWS_PER_LANE * lane + k));
+    for (u32 k = 0; k < ROWS_PER_LANE; ++k) ends[k] = u32(block.difference(ROWS_PER_LANE * lane + k));
   }
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-    const u32 start = sum;
-    sum += u32(block.minimum) + length[k];
-    length[k] = start;
-  }
-  const u32 lane_end = origin + warp_inclusive_sum(sum), lane_start = lane_end - sum;
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) ends[k] = sum += u32(block.minimum) + ends[k];
+  const u32 start = origin + warp_inclusive_sum(sum) - sum;
 #pragma unroll
-  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = lane_start + length[k];
-  return lane_end;
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) ends[k] += start;
+  return start;
+}
+
+// Where the rows of a block begin, if the first does at `origin`, to `staged`; returns where this lane's last row ends.
+__device__ __forceinline__ u32 stage_starts(const PackedBlock& block, u32* staged, u32 origin = 0) {
+  u32 ends[ROWS_PER_LANE];
+  const u32 lane = lane_id(), start = eight_ends(block, ends, origin);
+#pragma unroll
+  for (u32 k = 0; k < ROWS_PER_LANE; ++k) staged[padded(ROWS_PER_LANE * lane + k)] = k == 0 ? start : ends[k - 1];
+  return ends[ROWS_PER_LANE - 1];
 }

@@ -23,7 +23,7 @@ from .symbols import TILE_SIZE
 
 #: fsst_take.cu decodes the tiles of single rows.
 TAKES = True
-#: fsst_search.cu and fsst_rows.cu.
+#: fsst_search.cu, fsst_edges.cu and fsst_rows.cu.
 MATCHES = True
 
 

@@ -18,7 +18,7 @@ _MUCH_SHARED = ("fsst_encode", "fsst_encode_max", "fsst_decode", "fsst_train", "
 @cache
 def _kernel_on(device: int, file: str, name: str, tile_size: int, encode_warps: int | None) -> Kernel:
     shared_per_block = device_attributes()["shared_per_block"]
-    much = file in ("fsst_search", "fsst_rows") or name in _MUCH_SHARED
+    much = file in ("fsst_edges", "fsst_search", "fsst_rows") or name in _MUCH_SHARED
     defines = launch.file_defines(file, tile_size, shared_per_block, encode_warps)
     return Kernel(file, name, defines, shared_per_block if much else 0)
 

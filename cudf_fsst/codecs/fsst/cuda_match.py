@@ -10,7 +10,7 @@ from ...automata import RowAutomaton
 from ...device.memory import Lane, device_attributes
 from ..text import cuda_rows, cuda_search
 from ..text.cuda_reading import Reading
-from ..text.launch import SearchShape, decode_codes_capacity
+from ..text.launch import EdgesShape, SearchShape, decode_codes_capacity
 from ..text.search import Plan
 from . import launch
 from .cuda_kernels import get_kernel
@@ -49,6 +49,10 @@ class FsstSearcher:
 
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[()]:
         return ()
+
+    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> tuple[Any, EdgesShape] | None:
+        shape = launch.edges_shape(rows, chars, codes_nbytes, most)
+        return None if shape is None else (get_kernel("fsst_edges", "fsst_edges"), shape)
 
     def values_kernel(self, name: str) -> Any:
         return get_kernel("fsst_values", name)

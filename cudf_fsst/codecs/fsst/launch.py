@@ -13,7 +13,7 @@ import numpy as np
 from ..part import align
 from ..text import launch as text
 from ..text.launch import PIECE_TILES, SearchShape, Shape
-from ..text.layout import TILE_SIZES
+from ..text.layout import ROW_BLOCK, TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from . import train, train_max
 from .automaton import COST_SHIFT
@@ -144,6 +144,8 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
         return train_max_defines()
     if file in ("fsst_automata", "fsst_search", "fsst_values"):
         return match_defines(tile_size)
+    if file == "fsst_edges":
+        return EDGES_DEFINES
     if file == "fsst_check":
         return text.CHECK_DEFINES
     if file in ("fsst_rows", "fsst_rows_lift"):
@@ -155,6 +157,7 @@ _TILED = ("fsst_decode", "fsst_encode", "fsst_encode_max", "fsst_rows", "fsst_se
 _FOR_ALL_TILES = (
     "fsst_automata",
     "fsst_check",
+    "fsst_edges",
     "fsst_rows_lift",
     "fsst_take",
     "fsst_train",
@@ -186,6 +189,17 @@ DECODE_WARPS_MAX = 8
 
 #: Bytes of an automaton of codes, for each state of that of bytes.
 AUTOMATON_NBYTES = 2 * 256 * 4
+#: Threads of a block of fsst_edges, words that each of its warps has in shared memory, and bytes of a block there.
+EDGES_THREADS = 512
+_EDGES_WARP_WORDS = 16 + 128 + ROW_BLOCK + 32
+EDGES_NBYTES = 256 * (4 * 32 + 8) + 16 + EDGES_THREADS // 32 * 4 * _EDGES_WARP_WORDS
+EDGES_DEFINES = {**DEFINES, "EDGES_THREADS": EDGES_THREADS, "EDGES_WARP_WORDS": _EDGES_WARP_WORDS}
+#: Characters that a warp of fsst_edges has at a time, about, and how often a block's warps have such.
+EDGES_UNIT_CHARS, EDGES_UNITS = 24 << 10, 2
+#: Bytes that rows have at least and at most, on average, where it answers; fewer are enough where nearly all tiles are
+#: raw. Characters that a segment has at most there.
+EDGES_LEAST_ROW, EDGES_LEAST_RAW, EDGES_MOST_ROW = 80, 40, 512
+EDGES_MOST_CHARS = (1 << 29) - 1
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
 _SEARCH_RESIDENT = 40
@@ -390,6 +404,15 @@ def search_shape(
     most = _SEARCH_WARPS_MAX, _SEARCH_RESIDENT
     limits = shared_per_block, shared_per_multiprocessor
     return text.staging_shape(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)
+
+
+def edges_shape(rows: int, chars: int, codes_nbytes: int, most: int) -> text.EdgesShape | None:
+    """Shape of fsst_edges; None where a search answers sooner. `most`: the most characters of a segment."""
+    least = EDGES_LEAST_RAW if codes_nbytes > 0.95 * chars else EDGES_LEAST_ROW
+    if not least * rows <= chars <= EDGES_MOST_ROW * rows or most > EDGES_MOST_CHARS:
+        return None
+    unit = EDGES_UNIT_CHARS * rows // (ROW_BLOCK * max(chars, 1))
+    return text.EdgesShape(EDGES_THREADS, EDGES_NBYTES, min(max(unit, 1), 8), EDGES_UNITS)
 
 
 def rows_resident(architecture: int, staged: bool) -> int:

@@ -49,6 +49,9 @@ class OnPairSearcher:
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
         return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
 
+    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> None:
+        return None
+
     def values_kernel(self, name: str) -> Any:
         return get_kernel("onpair_values", f"onpair_{name}", values_defines())
 

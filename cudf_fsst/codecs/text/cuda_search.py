@@ -18,6 +18,7 @@ from . import launch
 from .cuda_kernels import get_kernel
 from .cuda_match_layout import SPARE, MatchLayout, Prepared, Round, Searcher
 from .cuda_reading import Reading
+from .layout import ROW_BLOCK
 from .search import (
     Automaton,
     ByteCount,
@@ -160,6 +161,9 @@ def _prepare(
             return None
         kernel, numbers = _row_test(plan, sum(counts))
         test: npt.NDArray[Any] = np.array(numbers, _u32)
+        made = _prepare_edges(reading, searcher, matching, plan) if kernel == "match_edge" and searches else None
+        if made is not None:
+            return made
     else:
         if few or values.nbytes > SPARE // 2:
             searches, counts = (), ()
@@ -170,6 +174,35 @@ def _prepare(
         return None
     prepared = Prepared(layout, searches, counts, kernel, test)
     prepared.steps = [_steps(prepared, one, ask=ask) for one in layout.rounds]
+    return prepared
+
+
+def _prepare_edges(reading: Reading, searcher: Searcher, matching: _Matching, plan: Plan) -> Prepared | None:
+    """What a `Like` of one part at an edge of rows needs where one kernel answers it, as fsst_edges.cu says."""
+    question, edge, column, view = plan.question, plan.test, reading.column, reading.view
+    assert isinstance(question, Like)
+    assert edge is not None
+    found = searcher.edges(column.rows, column.chars, int(view["codes_nbytes"].sum()), int(view["chars"].max()))
+    layout = None if found is None else matching.layout(reading, searcher, (), (), True)
+    if found is None or layout is None or layout.rounds is None:
+        return None
+    kernel, shape = found
+    from_start, length, limit = edge.prefix and not edge.suffix, edge.lengths[0], 2**32 - 1
+    pattern = question.parts[0][:length] if from_start else question.parts[-1][-length:]
+    words = np.frombuffer(pattern.ljust(launch.EDGE_NBYTES, b"\0"), np.uint8)
+    least = min(edge.least, limit)
+    row_blocks = -(-layout.view["rows"].astype(np.int64) // ROW_BLOCK)
+    grid = -(-row_blocks // (shape.unit * shape.units * (shape.threads // launch.PIECE_TILES)))
+    test = np.concatenate([words, (np.cumsum(grid) - grid).astype(_u32).view(np.uint8)])
+    prepared = Prepared(layout, (), (), "edges", test)
+    arguments = (
+        layout.views_at,
+        prepared.test + words.nbytes,
+        *map(_u32, (grid.size, shape.unit, shape.units, least, limit if edge.equal < 0 else least, from_start, length)),
+        words.view(_u64)[0],
+        prepared.test,
+    )
+    prepared.steps = [([], KeptLaunch(kernel, int(grid.sum()), shape.threads, arguments, shape.shared))]
     return prepared
 
 

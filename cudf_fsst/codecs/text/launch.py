@@ -60,6 +60,8 @@ MATCH_DEFINES = {**DEFINES, "LONG_ROW": _LONG_ROW, "MATCH_THREADS": ROW_THREADS}
 #: fill so many words.
 RUN_ON_NBYTES = 128
 OVERHANG_WORDS = 4
+#: Bytes of the pattern of a question about edges, and of what may be read behind it.
+EDGE_NBYTES = 48
 #: Words behind the planes that text_match.cu may read: of a window of three that begins where the last row ends, or of
 #: the longest pattern behind its start.
 PLANE_SPARE = 4
@@ -188,6 +190,15 @@ class SearchShape(NamedTuple):
     codes_capacity: int
     resident: int
     staged: int
+
+
+class EdgesShape(NamedTuple):
+    """A `Shape` of a kernel that answers for edges: row blocks of a unit, and units that a warp has on average."""
+
+    threads: int
+    shared: int
+    unit: int
+    units: int
 
 
 def shape_with(

@@ -1,0 +1,76 @@
+"""Questions that fsst_edges.cu answers on an emulated GPU, against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.text import cpu
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.search import Like
+from cudf_fsst.codecs.text.segment import Segments
+from emulation.conftest import emulator
+from fsst_gpu import SEGMENT, Gpu, column, forked, gpu, text
+from test_match_emulated import Rows, check
+
+__all__ = ["emulator", "forked", "gpu"]
+
+
+def cut(data: bytes, least: int, most: int, rng: np.random.Generator) -> list[bytes]:
+    """Rows of so many bytes."""
+    return [data[i : i + int(rng.integers(least, most))] for i in range(0, len(data) - most, most)]
+
+
+def kinds(rng: np.random.Generator) -> dict[str, Rows]:
+    """Raw tiles are those of noise; bytes 255 stand for escapes and are escaped."""
+    noise = rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes()
+    high = rng.choice([255, 255, 255, 97], 9000).astype(np.uint8).tobytes()
+    words = text(rng, SEGMENT // 2)
+    runs = words[:200], cut(noise, 10, 100, rng)[:90], words[200:300], cut(noise, 100, 900, rng)[:3], words[300:500]
+    return {
+        "text": [None if i % 9 == 4 else row for i, row in enumerate(text(rng, 2 * SEGMENT))],
+        "noise": cut(noise, 0, 40, rng),
+        "high": cut(high, 0, 25, rng),
+        "high among text": [row + high[7 * i : 7 * i + int(rng.integers(0, 9))] for i, row in enumerate(words)],
+        "runs of raw tiles": [row for run in (*runs, cut(high, 1, 300, rng)) for row in run],
+        "raw here and there": [row if i % 13 else noise[i : i + 300] for i, row in enumerate(words)],
+        "short": [b"ANRXYZ"[i % 6 : i % 6 + int(rng.integers(0, 2))] for i in rng.integers(0, 99, 3000)],
+        "long": [b" ".join(words[i : i + int(rng.integers(1, 25))]) for i in range(0, 300, 4)],
+        "long among short": [
+            words[i % 300] * (900 if i % 700 == 7 else 1) + noise[: 20_000 * (i % 700 == 5)] for i in range(2000)
+        ],
+    }
+
+
+KINDS = tuple(kinds(np.random.default_rng(1)))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tile_size", TILE_SIZES)
+@pytest.mark.parametrize("level", LEVELS)
+def test_edges(
+    level: str, tile_size: int, kind: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "EDGES_LEAST_ROW", 0)
+    monkeypatch.setattr(launch, "EDGES_LEAST_RAW", 0)
+    rows = kinds(rng)[kind]
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)), tile_size=tile_size, level=level)))
+    there = [row for row in rows if row]
+    gpu.device.launches.clear()
+    for length in (1, 2, 3, 7, 20, 60):
+        row = there[rng.integers(0, len(there))]
+        for question in (Like((row[:length], b"")), Like((b"", row[-length:]))):
+            check(gpu, rows, segments, question)
+    assert gpu.device.launches == ["fsst_edges"] * 12
+
+
+def test_rows_that_a_search_finds_sooner() -> None:
+    """Short ones, unless they are raw, and very long ones."""
+    assert launch.edges_shape(10, 10 * 79, 300, 790) is None
+    assert launch.edges_shape(10, 10 * 80, 300, 800)
+    assert launch.edges_shape(10, 10 * 40, 400, 400)
+    assert launch.edges_shape(10, 10 * 513, 2000, 5130) is None
+    assert launch.edges_shape(10, 10 * 80, 300, 1 << 29) is None
