@@ -146,6 +146,36 @@ def test_what_has_ended_is_given_together() -> None:
     assert given(next(found)) == ["table 3"]
 
 
+def test_several_are_waited_for_as_long_as_others_are_under_way() -> None:
+    some = Reading([40, 40, 60])
+    found = read_ahead(some.reads, Ahead(3, 100, 3, 2), nullcontext)
+    some.end(0)
+    threading.Timer(0.1, some.end, (1,)).start()
+    assert given(next(found)) == ["table 0", "table 1"]
+    some.end(2)
+    assert given(next(found)) == ["table 2"]
+    others = Reading([60, 60])
+    found = read_ahead(others.reads, Ahead(3, 100, 3, 2), nullcontext)
+    others.end(0, 1)
+    assert [given(one) for one in found] == [["table 0"], ["table 1"]]  # the second has no room before
+
+
+def test_more_is_read_ahead_in_the_beginning() -> None:
+    some = Reading([60] * 4)
+    found = read_ahead(some.reads, Ahead(4, 100, 1, 1, 80), nullcontext)
+    some.end(0)
+    assert given(next(found)) == ["table 0"]
+    some.begun(0, 1, 2)
+    some.end(1)
+    assert given(next(found)) == ["table 1"]
+    some.begun(0, 1, 2)
+    some.end(2)
+    assert given(next(found)) == ["table 2"]
+    some.begun(0, 1, 2, 3)
+    some.end(3)
+    assert [given(one) for one in found] == [["table 3"]]
+
+
 def test_nothing_is_held_that_was_used() -> None:
     class Table:
         pass

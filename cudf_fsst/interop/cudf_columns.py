@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -126,6 +126,13 @@ def check_dtype(data: Any) -> None:
         raise AttributeError(f"Can only use .fsst accessor with {WANTED}, not {dtype}: {error}") from error
 
 
+class BareColumn(NamedTuple):
+    """A pylibcudf column without children, or of strings, whose buffers are not cuDF's, and its dtype."""
+
+    plc_column: Any
+    dtype: Any
+
+
 class Access:
     """Columns whose buffers are on the GPU, and stay there until the context ends.
 
@@ -166,7 +173,7 @@ def describe(
     Parameters
     ----------
     data
-        Or one of `columns`.
+        Or one of `columns`, or a `BareColumn`.
     access
         The buffers are on the GPU, and stay there, until it ends.
     drop_null_chars
@@ -179,7 +186,8 @@ def describe(
     kind, stored = _noted(dtype)
     if _is_cut(column.plc_column):
         column = column.copy(deep=True)
-    device_column = access.add(column.plc_column)
+    bare = isinstance(column, BareColumn)
+    device_column = column.plc_column if bare else access.add(column.plc_column)
     if _types.is_dictionary(kind):
         categories = dtype.categories._column
         inside = access.add(categories.plc_column)

@@ -19,22 +19,24 @@ from .sources import ParquetSource, Piece, reading
 
 
 class _Frame(NamedTuple):
-    """A DataFrame, and which columns of the whole one it has.
+    """Some columns of a piece.
 
     Attributes
     ----------
-    data : cudf.DataFrame
+    columns : list
+        As `interop.cudf.describe` takes them.
     places : sequence of int
-    labels : bool
-        Whether its index is that of the piece.
-    first : bool
-        Whether it is the first of the piece.
+        In the whole frame.
+    index : cudf.Index or None
+        Of the piece, unless it is a range or another one has it.
+    rows : int
+        0 where another one of the piece has them.
     """
 
-    data: Any
+    columns: list[Any]
     places: Sequence[int]
-    labels: bool
-    first: bool
+    index: Any
+    rows: int
 
 
 class DeviceReader:
@@ -67,7 +69,7 @@ class DeviceReader:
     # 254 and 161 to 178, 3.6 to 4.3 GiB at the peak; and 4.5 GiB that become 3 while the result grows 256 and 174, 3.7
     # GiB, and without these threads 256 and 172, its memory not measured. Columns described without a DataFrame saved
     # 15 of the main thread's 16 for them.
-    ahead = Ahead(threads=6, nbytes=3328 << 20, at_once=3)
+    ahead = Ahead(threads=6, nbytes=3072 << 20, at_once=6, at_least=3, early_nbytes=1536 << 20)
 
     def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
         self.backend = DeviceBackend()
@@ -173,36 +175,44 @@ class DeviceReader:
                     chunk.done()
 
     def _frame(self, read: Read, data: Any) -> _Frame:
-        """A DataFrame of what was read, and the places of its columns."""
+        """What was read, and the places of its columns."""
         first, levels = read.share == 0, bool(self._source.levels)  # which has index and keys as well
         if not self._source.pieces or self._source.filters is not None:
-            return _Frame(data, range(len(self.labels)), levels, True)
+            return self._of_frame(data, range(len(self.labels)), labels=levels, first=True)
         places = self._shares[read.share][1]
         if isinstance(data, Chunk):
+            if not levels and not self._keys:
+                columns = self._files.columns(data, places)
+                if columns is not None:
+                    return _Frame(columns, places, None, columns[0].plc_column.size() * first)
             data = self._files.frame(data, places)
         if first and self._keys:
             data = self._files.with_keys(data, self._keys_of(self._source.pieces[read.piece]))
             places = [*places, *range(len(self.labels) - len(self._keys), len(self.labels))]
-        return _Frame(data, places, first and levels, first)
+        return self._of_frame(data, places, labels=first and levels, first=first)
+
+    @staticmethod
+    def _of_frame(data: Any, places: Sequence[int], *, labels: bool, first: bool) -> _Frame:
+        return _Frame(interop.columns(data), places, data.index if labels else None, len(data) * first)
 
     def _compressed(self, frames: Sequence[_Frame]) -> list[Compressed]:
         """All columns of frames; of one that has an index, that as well."""
         tasks = [
-            SeriesTask(series, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
+            SeriesTask(column, self._codecs[place], self._strings, partial("column {!r}".format, self.labels[place]))
             for frame in frames
-            for place, series in zip(frame.places, interop.columns(frame.data), strict=True)
+            for place, column in zip(frame.places, frame.columns, strict=True)
         ]
         index = None
-        if frames[0].labels:
-            contents, index = indexes.compress_with(tasks, frames[0].data.index, self.backend)
+        if frames[0].index is not None:
+            contents, index = indexes.compress_with(tasks, frames[0].index, self.backend)
         else:
             contents, _ = self.backend.compress(tasks)
         columns = iter(self.backend.adopt(contents, self._apart))
         return [
             Compressed(
                 {place: next(columns) for place in frame.places},
-                index if frame.labels else None,
-                len(frame.data) * frame.first,
+                None if frame.index is None else index,
+                frame.rows,
             )
             for frame in frames
         ]

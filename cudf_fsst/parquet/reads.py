@@ -142,11 +142,17 @@ class Ahead(NamedTuple):
         Of reads that have begun and of what is being used, at most. One of more bytes is read alone.
     at_once : int
         Reads that are given together when they have ended, at most.
+    at_least : int
+        So many are waited for, as long as others are under way.
+    early_nbytes : int
+        Besides `nbytes` while nothing has been used, and less the more has: what is made of it takes memory then.
     """
 
     threads: int
     nbytes: int
     at_once: int
+    at_least: int = 1
+    early_nbytes: int = 0
 
 
 def read_ahead(
@@ -166,7 +172,7 @@ def read_ahead(
     ended: SimpleQueue[tuple[int, Read, Any, BaseException | None]] = SimpleQueue()
     #: Bytes and reads that are done with, until `begin` takes them off `nbytes_in_use` and `running`.
     freed: deque[tuple[int, int]] = deque()
-    beginning, nbytes_in_use, running = threading.Lock(), 0, 0
+    beginning, nbytes_in_use, running, begun = threading.Lock(), 0, 0, 0
 
     def work(number: int, read: Read) -> None:
         result, error_raised = None, None
@@ -181,7 +187,7 @@ def read_ahead(
         begin()  # whatever what has ended is used for meanwhile
 
     def begin() -> None:
-        nonlocal nbytes_in_use, running
+        nonlocal nbytes_in_use, running, begun
         # Nobody waits for this lock, which an interrupt may leave as it is. Who has it looks again after that.
         while beginning.acquire(blocking=False):
             try:
@@ -189,14 +195,16 @@ def read_ahead(
                     nbytes, count = freed.popleft()
                     nbytes_in_use -= nbytes
                     running -= count
+                limit = ahead.nbytes + ahead.early_nbytes * remaining // max(len(reads), 1)
                 while (
                     waiting
                     and running < ahead.threads
-                    and (not nbytes_in_use or nbytes_in_use + waiting[0][1].nbytes <= ahead.nbytes)
+                    and (not nbytes_in_use or nbytes_in_use + waiting[0][1].nbytes <= limit)
                 ):
                     number, read = waiting.popleft()
                     nbytes_in_use += read.nbytes
                     running += 1
+                    begun += 1
                     try:
                         group.begin(partial(work, number, read))
                     except RuntimeError as error:  # there is no thread; who waits is told, whichever thread this is
@@ -207,13 +215,15 @@ def read_ahead(
             if not freed:
                 return
 
-    remaining, completed = len(reads), list[tuple[int, Read, Any, BaseException | None]]()
+    remaining, received = len(reads), 0
+    completed: list[tuple[int, Read, Any, BaseException | None]] = []
     group = TaskGroup(ahead.threads)
     with group, group, group:
         begin()
         while remaining:
-            while not completed or not ended.empty():
+            while not completed or not ended.empty() or (len(completed) < ahead.at_least and received < begun):
                 completed.append(ended.get())
+                received += 1
             completed.sort(key=itemgetter(0))
             batch, completed = completed[: ahead.at_once], completed[ahead.at_once :]
             failure = next((error for _, _, _, error in batch if error is not None), None)
