@@ -61,15 +61,15 @@ class DeviceReader:
     # time by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row
     # group by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at
     # once and 6 GiB 247.
-    # Later, 524 and 60 row groups, jobs of two to four runs whose hosts differ, cuDF 228 to 239 and 164 to 174: as it
-    # is 273 and 192 (once 325), 3.4 GiB at the peak, result included. Eight threads that read, pin and copy by C
-    # functions alone, without Python's lock: reading alone takes 190 and 114 instead of 218 and 148, but the call 256
-    # to 288 and 169 to 195. Compressing alone takes 57 and 45, beside the readers three times that, two thirds of it
-    # time of its core. With these threads and three to six reads at once: 267 to 272 and 179 to 183; and 4 GiB 235 to
-    # 254 and 161 to 178, 3.6 to 4.3 GiB at the peak; and 4.5 GiB that become 3 while the result grows 256 and 174, 3.7
-    # GiB, and without these threads 256 and 172, its memory not measured. Columns described without a DataFrame saved
-    # 15 of the main thread's 16 for them.
-    ahead = Ahead(threads=6, nbytes=3072 << 20, at_once=6, at_least=3, early_nbytes=1536 << 20)
+    # Later, 524 and 60 row groups, jobs of two to four runs whose hosts differ, cuDF 228 to 239 and 162 to 174: with
+    # DataFrames of what was read, 3.25 GiB ahead and one to three reads at once 259 to 284 and 171 to 192, 3.0 to 3.4
+    # GiB at the peak, result included. Columns described without a DataFrame, which takes 15 of the main thread's
+    # time, and three to six reads at once: 267 and 179. The same with 4 GiB 254 and 178, 4.3 GiB at the peak; with 4.5
+    # that become 3 while the result grows 256 to 270 and 163 to 187, 3.7. So less is read ahead in the beginning,
+    # which was not timed by itself. Eight threads that read, pin and copy by C functions alone, without Python's lock:
+    # reading alone takes 190 and 114 instead of 218 and 148, but the call 256 to 288 and 169 to 195. Compressing alone
+    # takes 57 and 45, beside the readers three times that, two thirds of it time of its core.
+    ahead = Ahead(threads=6, nbytes=3072 << 20, at_once=6, at_least=3, early_nbytes=768 << 20)
 
     def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
         self.backend = DeviceBackend()
