@@ -163,7 +163,7 @@ __device__ __forceinline__ bool same(u64 symbol, u32 length, u32 skip, u64 patte
 
 // Whether the bytes from `at` on are the pattern.
 __device__ __forceinline__ bool is_byte_for_byte(const Codes& codes, u32 at, const EdgeTest& test) {
-  if (at + test.length > codes.nbytes) return false;
+  if (test.length > codes.nbytes || at > codes.nbytes - test.length) return false;
 #pragma unroll 1
   for (u32 i = 0; i < test.length; ++i)
     if (load<u8>(codes.base + at + i) != (test.from(i) & 255)) return false;
@@ -611,7 +611,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
       }
       more = rows.pass(behind, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
         Open open;
-        wanted &= ready;
+        wanted &= ready && edge >= unit.at;  // a row that is damaged may have its edge before these codes
         bool found = step.has(lookup, test, unit.codes, unit.next, u32(edge - unit.at), open) && wanted;
         open.some &= found;
         u32 answer = found && !open.some;
@@ -629,7 +629,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
           __syncwarp();
           if (open.some) {
             kept.open_code[to] = open.code;
-            kept.open_row[to] = ((rows.block - block) * ROW_BLOCK + row) << 4 | open.place;
+            kept.open_row[to] = ((rows.block - block) * ROW_BLOCK + row) << 4 | (open.place & 15);
           }
           if (lane_id() == 0) kept.open_count = to + __popc(opens);
           __syncwarp();
@@ -648,7 +648,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
       if ((!more || unit.ended()) && kept.open_count != 0) close_rows(lookup, test, unit.codes, block, kept);
     }
   }
-  // Those that are left have no edge in their characters, or are damaged.
+  // Those that are left have no edge in their characters, or are damaged. Of damaged rows some get no answer.
   u8* const to = reinterpret_cast<u8*>(answers);
   if (more)
     rows.pass(MOST_CHARS, [&](u32 row, i32, bool, bool ready, u32) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from cudf_fsst.codecs.text.search import Like
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
 from fsst_gpu import SEGMENT, Gpu, column, forked, gpu, text
-from test_match_emulated import Rows, check
+from test_match_emulated import Rows, ask, check
 
 __all__ = ["emulator", "forked", "gpu"]
 
@@ -65,6 +67,37 @@ def test_edges(
         for question in (Like((row[:length], b"")), Like((b"", row[-length:]))):
             check(gpu, rows, segments, question)
     assert gpu.device.launches == ["fsst_edges"] * 12
+
+
+@pytest.mark.parametrize("part", ["codes", "block_starts", "row_starts", "row_minima", "row_words", "tile_lengths"])
+def test_damage(part: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one kind of bytes all, or some; wrong answers are fine, touching other memory is not."""
+    for name, least in (("EDGES_LEAST_ROW", 0), ("EDGES_LEAST_RAW", 0), ("EDGES_MOST_ROW", 1 << 20)):
+        monkeypatch.setattr(launch, name, least)
+    noise = rng.integers(0, 256, 9000, dtype=np.uint8).tobytes()
+    same = [b" " * int(n) for n in rng.integers(1, 90, 150)]
+    rows = [
+        *text(rng, 8000),
+        *same,
+        *cut(noise, 10, 200, rng),
+        *same[:60],
+        *text(rng, 4000),
+        *cut(noise, 5, 90, rng),
+    ]
+    (segment,) = cpu.compress(column(list(rows)), tile_size=256)
+    questions = [Like(parts) for some in (b"     ", b" " * 20, rows[0][:9]) for parts in ((some, b""), (b"", some))]
+    for value in (0, 127, 255, None, "some", "some", "some"):
+        damaged = replace(segment, meta=segment.meta.copy(), codes=segment.codes.copy())
+        target = (damaged.codes if part == "codes" else damaged.section(part)).view(np.uint8)
+        if value == "some":
+            places = rng.integers(0, target.size, 1 + target.size // 30)
+            target[places] = rng.choice([0, 1, 255, target[0]], places.size)
+        else:
+            target[:] = rng.integers(0, 256, target.size) if value is None else value
+        gpu.device.launches.clear()
+        for question in questions:
+            ask(gpu, Segments(gpu.cuda.to_device([damaged, segment])), question)
+        assert set(gpu.device.launches) == {"fsst_edges"}
 
 
 def test_rows_that_a_search_finds_sooner() -> None:

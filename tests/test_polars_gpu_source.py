@@ -73,6 +73,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         "cudf_fsst.device.memory": {
             "default_stream": lambda: (None, "the default stream"),
             "hand_over": lambda: None,
+            "share_of_memory": lambda most: PIECE,
         },
     }
     for name, found in names.items():
@@ -85,7 +86,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made = importlib.import_module("cudf_fsst.engines.polars_gpu")
     monkeypatch.setattr(made, "plain_column", lambda some, kind: tables.array(some, kind, ""))
     monkeypatch.setattr(made, "_as", lambda column, dtype: column)
-    monkeypatch.setattr(made, "_piece_nbytes", lambda: PIECE)
     monkeypatch.setattr(tables.EngineTable, "on_gpu", lambda self: self)
     monkeypatch.setattr(tables, "PIECE_NBYTES", PIECE)
     yield made

@@ -176,6 +176,24 @@ def test_random_patterns_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     check_many(PATTERNS // 10, 7, monkeypatch, on_gpu=True)
 
 
+@pytest.mark.parametrize("pattern", [r"a\ud800", r"[\ud800]b", r"ab\ud800?"])
+def test_surrogates_in_patterns(pattern: str) -> None:
+    rows = pd.Series(["ab", None, "xab"], dtype=object)
+    assert rows.fsst.compress().str.contains(pattern).equals(rows.str.contains(pattern))
+
+
+def test_a_text_that_codes_do_not_tell() -> None:
+    """More codes end with its first byte, and begin with its second, than are told apart."""
+    letters = [chr(number) for number in range(58, 128)]
+    symbols = [*(f"{one}-" for one in letters), *(f"-{one}" for one in letters), *letters, "-"]
+    table = cudf_fsst.SymbolTable.from_symbols([one.encode() for one in symbols])
+    dice = Random(5)
+    rows = ["-".join(dice.choices(letters, k=40)) + "a" for _ in range(4000)]
+    rows[7], rows[3210] = "x--yza", "q-r--a-"
+    series = pd.Series(rows, dtype="str")
+    assert series.fsst.compress(table=table).str.contains("--.*a").equals(series.str.contains("--.*a"))
+
+
 def segments_of(rows: list[bytes], *codecs: Any, **options: Any) -> list[Any]:
     ends = np.cumsum([0, *map(len, rows)]).astype(np.int64)
     return cpu.compress(HostStrings(len(rows), np.frombuffer(b"".join(rows), np.uint8), ends), *codecs, **options)

@@ -36,7 +36,7 @@ class RowAutomaton:
         Rows of ASCII without a NUL count where they have one byte of each of these sets, one behind the other. Empty:
         that is not known, or not all.
     text : bytes
-        No row without it counts, if that is UTF-8. Empty: none is known.
+        No row of UTF-8 counts without it. Empty: none is known.
     """
 
     following: npt.NDArray[np.uint16]

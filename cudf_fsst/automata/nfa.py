@@ -107,7 +107,10 @@ def beginning_of(nfa: Nfa) -> str:
             continue
         if edges or edge[0].sure != edge[0].may or len(edge[0].sure) != 1 or edge[0].sure[0][0] != edge[0].sure[0][1]:
             break
-        text += chr(edge[0].sure[0][0])
+        code = edge[0].sure[0][0]
+        if 0xD800 <= code <= 0xDFFF:  # of a surrogate, which no UTF-8 has
+            break
+        text += chr(code)
         node = edge[1]
     return text
 

@@ -279,12 +279,16 @@ class Coming:
     _lock = threading.Lock()
 
     def __init__(self, lane: Lane, address: int, count: int, dtype: npt.DTypeLike) -> None:
-        self._array = lane.fetch(address, count, dtype)
-        self._event = lane.event()
-        with self._lock:
-            while self._all and self._all[0]._event.done:
-                self._all.popleft()
-            self._all.append(self)
+        try:
+            self._array = lane.fetch(address, count, dtype)
+            self._event = lane.event()
+            with self._lock:
+                while self._all and self._all[0]._event.done:
+                    self._all.popleft()
+                self._all.append(self)
+        except BaseException:  # the copy may be under way
+            lane.synchronize()
+            raise
 
     @property
     def array(self) -> npt.NDArray[Any] | None:

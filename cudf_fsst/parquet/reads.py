@@ -207,7 +207,7 @@ def read_ahead(
                     begun += 1
                     try:
                         group.begin(partial(work, number, read))
-                    except RuntimeError as error:  # there is no thread; who waits is told, whichever thread this is
+                    except BaseException as error:  # no thread, say; who waits is told, whichever thread this is
                         waiting.clear()
                         ended.put((number, read, None, error))
             finally:

@@ -14,7 +14,7 @@ from ..codecs.text import search
 from .asked import Request
 from .meaning import meaning_of
 from .source import LOGGER, ColumnSource
-from .text import is_text, must_be_text
+from .text import bytes_named, is_text, must_be_text
 
 #: Candidates that are looked at by themselves: at most this part of the rows. Of more, decoding all costs less.
 CANDIDATE_DIVISOR = 8
@@ -91,6 +91,7 @@ def _check(column: ColumnSource, request: Request, candidates: ColumnBuffers) ->
     return int(numbers.size)
 
 
+@bytes_named
 def ask_rows(column: ColumnSource, check: Callable[[Any], Any], numbers: Any, values: Any) -> None:
     """Take rows, have the library check them, and write its answers among the booleans of all rows.
 

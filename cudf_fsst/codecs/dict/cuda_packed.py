@@ -154,7 +154,8 @@ class SpellLayout:
     @property
     def begins(self) -> npt.NDArray[np.uint64] | None:
         """How many characters stand before each warp's rows, once the sums that `keep` was told of have come."""
-        if self._sums is not None and (sums := self._sums.array) is not None:
+        coming = self._sums  # another thread may find them, too
+        if coming is not None and (sums := coming.array) is not None:
             self._begins, self._sums = (np.cumsum(sums) - sums)[:: launch.LENGTHS_PARTS].astype(_u64), None
         return self._begins
 

@@ -85,8 +85,9 @@ def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
     text, plan = np.frombuffer(machine.text.ljust(16, b"\0"), np.uint8), np.zeros(PLAN_NBYTES, np.uint8)
     finding = 0, address(text), len(machine.text)
     if search is not None and search.plan is not None and len(machine.text) > 1 and not lifted.early:
-        search.plan(*finding[1:], sample.tiles, address(plan), sample.table)
-        finding = address(plan), *finding[1:]
+        looked_at = search.plan(*finding[1:], sample.tiles, address(plan), sample.table)
+        if np.isfinite(looked_at):  # else codes do not say which tiles lack the text
+            finding = address(plan), *finding[1:]
 
     def answer(reader: SegmentReader, first: int, last: int, out: int) -> tuple[int, int]:
         # These hold what is read.

@@ -23,8 +23,8 @@ _u32, _u64 = np.uint32, np.uint64
 Words = npt.NDArray[np.uint64]
 Views = npt.NDArray[np.void]
 
-#: Plans for some segments that are kept.
-_KEPT = 8
+#: Plans for some segments that are kept, and the most bytes of such an image.
+_KEPT, _KEPT_NBYTES = 8, 1 << 20
 #: cuDF wants masks of whole 64 bytes.
 MASK_BITS = 512
 
@@ -145,9 +145,10 @@ class ReadPlan:
                 made.decodes.append(one._replace(group=column.group, first_units=place, units=units))
                 place += arrays[-1].nbytes
         made.image = np.concatenate(arrays)
-        if len(self._parts) >= _KEPT:
-            self._parts.clear()
-        self._parts[first, last] = made
+        if made.image.nbytes <= _KEPT_NBYTES:
+            if len(self._parts) >= _KEPT:
+                self._parts.clear()
+            self._parts[first, last] = made
         return made
 
     def moved(self, meta: Words, codes: Words) -> ReadPlan:
