@@ -161,9 +161,9 @@ __device__ __forceinline__ bool same(u64 symbol, u32 length, u32 skip, u64 patte
   return (((symbol >> (8 * skip)) ^ pattern) << (64 - 8 * n)) == 0;
 }
 
-// Whether the bytes from `at` on are the pattern.
+// Whether the bytes from `at` on, below MOST_CHARS, are the pattern.
 __device__ __forceinline__ bool is_byte_for_byte(const Codes& codes, u32 at, const EdgeTest& test) {
-  if (test.length > codes.nbytes || at > codes.nbytes - test.length) return false;
+  if (at + test.length > codes.nbytes) return false;
 #pragma unroll 1
   for (u32 i = 0; i < test.length; ++i)
     if (load<u8>(codes.base + at + i) != (test.from(i) & 255)) return false;
