@@ -176,10 +176,10 @@ def _without_view(array: Any) -> Any:
 
 
 def _taken(values: Any, rows: npt.NDArray[np.int64]) -> Any:
-    """Values by number, of any type: pyarrow takes none of those that have views within."""
+    """Values by number, of any type."""
     try:
         return values.take(pa.array(rows))
-    except NotImplementedError:
+    except NotImplementedError:  # Arrow's way to say that it takes none of values with views within
         begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
         counts = np.diff(begins, append=rows.size)
         runs = zip(rows[begins].tolist(), counts.tolist(), strict=True)

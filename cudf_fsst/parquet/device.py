@@ -47,28 +47,9 @@ class DeviceReader:
     after another they would leave the GPU idle. Columns of large pieces are read, and compressed, some at a time.
     """
 
-    # lineitem of scale factor 10 in 524 row groups on an H200, where cudf.read_parquet took 201 to 218 ms: with these
-    # 224 to 240 ms, and 1.75 to 1.85 GiB beyond the result. 4 threads, columns of 512 MiB a read and two reads at once:
-    # 240, 2.1 GiB; with a budget of 2.75 GiB 251, 1.8 GiB. 8 threads, 256 MiB and four at once: 258. Pieces of 2^22
-    # rows and 160 MiB, each in one read, took half as long again, for compressing takes some 0.3 ms of Python for a
-    # column of a piece. A stream of high priority to compress in made no difference.
-    # With 16 cores instead of 32: 291, cuDF 230; 60 row groups of a million rows 190 to 200, cuDF 171 to 179. Of 524,
-    # compressing in two or three threads took 294 and 299, joining the columns in threads 294, column chunks fetched
-    # interleaved 307; a budget of 6 GiB 270 to 276, for 1.9 more.
-    # Where 272 go (cuDF 224): libcudf's fetches alone take 126, by KvikIO's four threads, its decoding 137 in six
-    # threads, 410 in one. Compressing alone 122, 95 or 48 with one, three or six reads at once, nearly all of it
-    # Python: 2 a call and 0.3 a column; beside the readers twice that. Joining takes 10. Bytes fetched a piece at a
-    # time by libcudf: 257, but 195 instead of 176 with 60 row groups; by two threads of ours, 32 MiB at once: 394; row
-    # group by row group by the threads that read: 428. Python's threads switched every 0.1 ms: 279; with six reads at
-    # once and 6 GiB 247.
-    # Later, 524 and 60 row groups, jobs of two to four runs whose hosts differ, cuDF 228 to 239 and 162 to 174: with
-    # DataFrames of what was read, 3.25 GiB ahead and one to three reads at once 259 to 284 and 171 to 192, 3.0 to 3.4
-    # GiB at the peak, result included. Columns described without a DataFrame, which takes 15 of the main thread's
-    # time, and three to six reads at once: 267 and 179. The same with 4 GiB 254 and 178, 4.3 GiB at the peak; with 4.5
-    # that become 3 while the result grows 256 to 270 and 163 to 187, 3.7. So less is read ahead in the beginning,
-    # which was not timed by itself. Eight threads that read, pin and copy by C functions alone, without Python's lock:
-    # reading alone takes 190 and 114 instead of 218 and 148, but the call 256 to 288 and 169 to 195. Compressing alone
-    # takes 57 and 45, beside the readers three times that, two thirds of it time of its core.
+    # Compressing takes the main thread 2 ms a call and 0.3 a column, so several reads are compressed at once. With less
+    # ahead the readers are idle, more takes memory, and in the beginning there is no result yet. docs/kernels.md has
+    # what was tried.
     ahead = Ahead(threads=6, nbytes=3072 << 20, at_once=6, at_least=3, early_nbytes=768 << 20)
 
     def __init__(self, source: ParquetSource, codecs: Mapping[Any, str] | None, level: str, begun: Begun) -> None:
