@@ -151,7 +151,7 @@ REASONS = {
     "encode kernels, GB/s": "a step waits for its look-ups in shared memory, which is busy for {encode_shared:.0f} % "
     "of the cycles ({encode_conflicts:.0f} % of its wavefronts are bank conflicts). {encode_issue:.0f} % of the issue "
     "slots are used. Beside the tables there is room for {encode_warps:.0f} warps a multiprocessor, too few to hide "
-    "the wait. The last pieces of a segment leave multiprocessors idle where the next segment is not under way yet.",
+    "the wait. The last tiles of a segment leave multiprocessors idle where the next segment is not under way yet.",
     "`compress()`, GB/s": "stages 2 to 5 take {compress_codec:.2f} of {compress_call:.2f} ms. Tables take "
     "{compress_tables:.2f} ms on the GPU, and row lengths {compress_rows:.2f}, partly beside other work. The host "
     "waits three times: for the ends of the characters, the cut into segments, and the size of every segment's codes.",

@@ -6,7 +6,7 @@
 //   dict_write   offsets
 //   dict_chars   characters
 //
-// In dict_chars a warp has CHARS_PIECE characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
+// In dict_chars a warp has CHARS_STRETCH characters of the result, and looks for the row they begin in: so one row of a gigabyte is the
 // work of as many warps as many short ones. Few strings are gathered by dict_gather alone.
 #include "dict.cuh"
 
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, WRITE_RESIDENT) dict_
   }
 }
 
-// A warp has CHARS_PIECE characters at a time.
+// A warp has CHARS_STRETCH characters at a time.
 extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u64* table, u32 jobs) {
   __shared__ WriteJob job;
   const u64 in_job = load_job(table, jobs, job);
@@ -205,10 +205,10 @@ extern "C" __global__ void __launch_bounds__(READ_THREADS, 3) dict_chars(const u
   const u64* sums = reinterpret_cast<const u64*>(job.sums);
   const u64 first = sums[0], chars = min(sums[tiles], job.limit);
   const bool wide = job.out_wide != 0, from_wide = job.wide != 0;
-  const u64 step = job.blocks * (READ_THREADS / 32) * CHARS_PIECE;
-  for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_PIECE; begin < chars;
+  const u64 step = job.blocks * (READ_THREADS / 32) * CHARS_STRETCH;
+  for (u64 begin = first + (in_job * (READ_THREADS / 32) + threadIdx.x / 32) * CHARS_STRETCH; begin < chars;
        begin += step) {
-    const u64 end = min(begin + CHARS_PIECE, chars);
+    const u64 end = min(begin + CHARS_STRETCH, chars);
     const auto begins_before = [&](u64 row) { return offset_at(job.out_offsets, wide, row) - job.first_char <= begin; };
     for (u64 base = warp_last_that(u64(0), job.rows, begins_before); base < job.rows; base += 32) {
       const u64 row = base + lane_id();

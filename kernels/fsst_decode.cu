@@ -1,6 +1,6 @@
 // FSST decode (GSST, splits of constant uncompressed size): codes -> characters, many segments in one launch.
 //
-// Work unit: a warp decodes a *piece* of 32 consecutive tiles, one tile a lane. The codes of a piece are contiguous. They are staged in
+// Work unit: a warp decodes a *bundle* of 32 consecutive tiles, one tile a lane. The codes of a bundle are contiguous. They are staged in
 // shared memory with coalesced loads of 16 bytes, in batches of as many tiles as fit. A lane appends symbols to 64 bits, and writes 8 bytes
 // at a time to its row of shared memory. Then the warp writes the characters with coalesced stores of 16 bytes.
 //
@@ -89,13 +89,13 @@ struct FsstRows {
   }
 };
 
-// block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as many blocks as cover the
+// block: a multiple of 32 threads, `bundles` (1, 2 or 4) bundles a warp, of one block of tiles. grid: as many blocks as cover the
 // tiles of every segment, counted from the block of tiles that holds `char_begin`; segment k has those from first_units[k] on, or
 // none where the next one begins there too. shared memory: DecodeTable, then a warp
 // 32 * ROW_NBYTES + codes_capacity + 32 bytes. codes_capacity >= TILE + 16, a multiple of 16.
 extern "C" __global__ void __launch_bounds__(256, 2)
     fsst_decode(const SegmentView* __restrict__ segments, const u32* __restrict__ first_units, u32 segment_count,
-                u32 codes_capacity, u32 pieces) {
+                u32 codes_capacity, u32 bundles) {
   DYNAMIC_SHARED(u64, shared_memory);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -105,6 +105,6 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 
   const FsstRows rows = {u32(__ffs(__ballot_sync(ALL_LANES, true)))};
   const u32 mine = u32(sizeof(DecodeTable)) + threadIdx.x / 32 * (32 * ROW_NBYTES + codes_capacity + 32);
-  decode_pieces(rows, s, blockIdx.x - first_units[k], reinterpret_cast<u8*>(shared_memory), mine, codes_capacity,
-                pieces);
+  decode_bundles(rows, s, blockIdx.x - first_units[k], reinterpret_cast<u8*>(shared_memory), mine, codes_capacity,
+                 bundles);
 }

@@ -1,30 +1,30 @@
 // FSST encode: characters of segments -> codes. Stages 2 to 4 of the pipeline (stage 1, the symbol table, is made before). A launch
 // takes a wave or many (text_compress.cuh): the segments of many short columns, or one of a long column.
 //
-// fsst_encode   Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane (stage 2). The piece's characters are first
+// fsst_encode   Work unit: a warp encodes a *bundle* of 32 consecutive tiles, one tile a lane (stage 2). The bundle's characters are first
 //               staged in shared memory with coalesced loads, one row a tile. A lane writes its codes over the characters it
 //               has consumed; then the warp writes the 32 rows back to back into the workspace, which is the transposition and
-//               the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory. A piece has a place of its
+//               the gathering of ADMS 2025 (stages 3 and 4) without a trip through global memory. A bundle has a place of its
 //               own there, as large as its characters; or, where WaveView::capacity says so, the next place that is free. Then
 //               the codes may outgrow the workspace: they are counted, what does not fit is not written, and the host has to
 //               encode the wave in another way.
 //
-// text_compact.cu brings the pieces to their places in the exact-size result (stage 5).
+// text_compact.cu brings the bundles to their places in the exact-size result (stage 5).
 //
 //   row of a lane in shared memory, ROW_WORDS = tile / 4 + 3 (odd, so lanes in lockstep hit 32 different banks):
 //   | characters: tile / 4 words, and one if the tile is not aligned | 2 words: the window reads ahead |
 //   | codes grow from the row's start ->
 //
-// Bound: look-ups in shared memory. 48 instructions a step, 96 steps a piece (its longest tile; the mean is 82). While a block runs, 74 % of
+// Bound: look-ups in shared memory. 48 instructions a step, 96 steps a bundle (its longest tile; the mean is 82). While a block runs, 74 % of
 // the cycles of shared memory are busy, more than half of these with bank conflicts, and 57 % of the issue slots (ncu). TPC-H SF 10
 // l_comment on an H200, tiles of 256 bytes: 2.4 ms for both kernels on two streams. Two that lost (docs/kernels.md has the others):
 // - codes gathered in a register and stored a word at a time: 62 instructions a step. A store a byte costs less: lanes write at the same
 //   place of their rows unless they escape.
-// - no text_compact: a warp brings a finished piece to its place before it encodes another. 161 instead of 133 us a segment, for nothing
+// - no text_compact: a warp brings a finished bundle to its place before it encodes another. 161 instead of 133 us a segment, for nothing
 //   else runs beside it.
 //
 // Invariant: a lane writes a byte of its row only when it holds all characters up to it in registers. A lane whose codes outgrow
-// that (many escapes at the start of a tile) goes on in its own 1/32 of the piece's place in global memory, or in one that is free,
+// that (many escapes at the start of a tile) goes on in its own 1/32 of the bundle's place in global memory, or in one that is free,
 // and fetches it back at the end. Once its codes fill the tile's size the tile is raw and the lane stops.
 #include "fsst.cuh"
 #include "text_compress.cuh"
@@ -84,25 +84,25 @@ struct BlockWaves {
   struct Wave {
     u64 begin, end;  // of the segment's characters
     u64 first_tile;
-    u64 first_piece;  // pieces of the waves before
+    u64 first_bundle;  // bundles of the waves before
   };
   const WaveView* waves;
   u64 pairs;
-  u32 count, pieces;           // of all waves
-  u32 next[ENCODE_GROUP * 4];  // of every warp, the piece after this one
+  u32 count, bundles;          // of all waves
+  u32 next[ENCODE_GROUP * 4];  // of every warp, the bundle after this one
   Wave of[ENCODE_GROUP];
 };
 static_assert(sizeof(BlockWaves) == ENCODE_KEPT_NBYTES, "ENCODE_KEPT_NBYTES");
 static_assert(ENCODE_GROUP * 4 * 32 >= ENCODE_THREADS, "a place for every warp");
 
-// The number of the wave that a piece belongs to.
-__device__ __forceinline__ u32 wave_of(const volatile BlockWaves* kept, u32 piece) {
+// The number of the wave that a bundle belongs to.
+__device__ __forceinline__ u32 wave_of(const volatile BlockWaves* kept, u32 bundle) {
   u32 wave = 0;
-  while (wave + 1 < kept->count && kept->of[wave + 1].first_piece <= piece) ++wave;
+  while (wave + 1 < kept->count && kept->of[wave + 1].first_bundle <= bundle) ++wave;
   return wave;
 }
 
-// Takes `nbytes`, a multiple of 16, of a workspace that pieces share; their offset, ~0 if there is no room, which the segment is told.
+// Takes `nbytes`, a multiple of 16, of a workspace that bundles share; their offset, ~0 if there is no room, which the segment is told.
 __device__ __forceinline__ u64 take_room(const WaveView& wave, u64 nbytes) {
   const u64 place = atomicAdd(reinterpret_cast<u64*>(wave.used), nbytes);
   if (place + nbytes <= wave.capacity) return place;
@@ -111,11 +111,11 @@ __device__ __forceinline__ u64 take_room(const WaveView& wave, u64 nbytes) {
 }
 
 // Where a lane whose codes do not fit its row has room for those of a tile; null if there is none.
-__device__ __forceinline__ u8* spill_room(const volatile BlockWaves* kept, u32 piece) {
-  const u32 number = wave_of(kept, piece);
+__device__ __forceinline__ u8* spill_room(const volatile BlockWaves* kept, u32 bundle) {
+  const u32 number = wave_of(kept, bundle);
   const WaveView& wave = kept->waves[number];
   u8* const slot = reinterpret_cast<u8*>(wave.slot);
-  if (wave.capacity == 0) return slot + (piece - kept->of[number].first_piece) * (32 * TILE) + lane_id() * TILE;
+  if (wave.capacity == 0) return slot + (bundle - kept->of[number].first_bundle) * (32 * TILE) + lane_id() * TILE;
   const u64 place = take_room(wave, TILE);
   return place == ~0ull ? nullptr : slot + place;
 }
@@ -212,7 +212,7 @@ struct Cursor {
 // Returns the number of code bytes, or n if the tile is to be stored raw. `spill` becomes where all codes are, unless they are in the
 // row or there is no room for them anywhere.
 __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_byte_limit, u32 row_at, u32 n, u32 bit,
-                                          u32 one, const volatile BlockWaves* kept, u32 piece, const u8** spill) {
+                                          u32 one, const volatile BlockWaves* kept, u32 bundle, const u8** spill) {
   const u32* row = reinterpret_cast<const u32*>(shared + row_at);
   Cursor cursor = {shared, pairs, two_byte_limit, row[0], row[1], row[2], row[3], bit, row_at + 16, row_at + 1, one};
   const u32 inside = keep_in_register(row_at + 4 + (bit / 8 + n & ~3u));  // up to here all of w2 belongs to the tile
@@ -227,7 +227,7 @@ __device__ __forceinline__ u32 encode_row(u8* shared, const u8* pairs, u32 two_b
   }
   u32 total = cursor.out - 1 - row_at;
   if (total >= n) return n;
-  u8* const room = spill_room(kept, piece);
+  u8* const room = spill_room(kept, bundle);
   if (room != nullptr)
     for (u32 i = 0; i < total; ++i) room[i] = shared[row_at + i];
   while (left > 0) {
@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   volatile BlockWaves* const kept = reinterpret_cast<volatile BlockWaves*>(shared + SHARED_TABLES_NBYTES);
   {
     const WaveView* const group = waves + blockIdx.y * per_group;
-    u64 pieces = 0;
+    u64 bundles = 0;
     for (u32 i = 0; i < per_group; ++i) {
       const WaveView& wave = group[i];
       const u64 chars = *reinterpret_cast<const u64*>(wave.first_char);
@@ -296,18 +296,18 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
       const u64 end = chars + reinterpret_cast<const u64*>(wave.bounds)[1];
       if (threadIdx.x == 0) {
         kept->of[i].begin = begin, kept->of[i].end = end;
-        kept->of[i].first_tile = wave.tile_begin, kept->of[i].first_piece = pieces;
+        kept->of[i].first_tile = wave.tile_begin, kept->of[i].first_bundle = bundles;
       }
-      pieces += (min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit) + 31) / 32;
+      bundles += (min((end - begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit) + 31) / 32;
     }
-    if (blockIdx.x >= pieces) return;
+    if (blockIdx.x >= bundles) return;
     const u64* tables = reinterpret_cast<const u64*>(group->tables);
 #pragma unroll 8
     for (u32 i = threadIdx.x; i < SHARED_TABLES_NBYTES / 8; i += blockDim.x) shared_memory[i] = __ldg(tables + i);
     if (threadIdx.x == 0) {
       kept->pairs = reinterpret_cast<u64>(reinterpret_cast<const EncodeTables*>(tables)->pairs);
       kept->waves = group;
-      kept->count = per_group, kept->pieces = u32(pieces);
+      kept->count = per_group, kept->bundles = u32(bundles);
     }
   }
   __syncthreads();
@@ -320,28 +320,28 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
   const u32 row_at = keep_in_register(rows_at + 4 * ROW_WORDS * lane);
   const u32 one = __ffs(__ballot_sync(ALL_LANES, true));
 
-  // Neighbouring pieces belong to different blocks: few pieces, and the last ones, keep as many multiprocessors busy as there are. A
-  // warp takes its next piece as soon as it begins one, to ask for its characters meanwhile.
-  for (u32 piece = blockIdx.x + gridDim.x * warp; piece < kept->pieces; piece = kept->next[warp]) {
+  // Neighbouring bundles belong to different blocks: few bundles, and the last ones, keep as many multiprocessors busy as there are. A
+  // warp takes its next bundle as soon as it begins one, to ask for its characters meanwhile.
+  for (u32 bundle = blockIdx.x + gridDim.x * warp; bundle < kept->bundles; bundle = kept->next[warp]) {
     __syncwarp();
     if (lane == 0)
       kept->next[warp] = gridDim.x * warps + u32(atomicAdd(reinterpret_cast<u64*>(kept->waves->taken), 1ull));
-    const u32 number = wave_of(kept, piece);
+    const u32 number = wave_of(kept, bundle);
     const u64 begin = kept->of[number].begin, end = kept->of[number].end;
-    const u32 of_wave = piece - u32(kept->of[number].first_piece);
+    const u32 of_wave = bundle - u32(kept->of[number].first_bundle);
     const u64 source = begin + (kept->of[number].first_tile + 32 * u64(of_wave)) * TILE;
-    const u32 piece_chars = u32(min(end - source, u64(32 * TILE)));
-    stage_words(rows, source, (piece_chars + 3) / 4, begin, end, piece_chars == 32 * TILE);
+    const u32 bundle_chars = u32(min(end - source, u64(32 * TILE)));
+    stage_words(rows, source, (bundle_chars + 3) / 4, begin, end, bundle_chars == 32 * TILE);
     __syncwarp();
-    const u64 next = source + (kept->next[warp] - piece) * u64(32 * TILE) + lane * TILE;
+    const u64 next = source + (kept->next[warp] - bundle) * u64(32 * TILE) + lane * TILE;
     for (u32 line = 0; line < TILE; line += 128)
       if (next + line < end) prefetch(next + line);
 
     const u32 lane_start = lane * TILE;
-    const u32 n = lane_start < piece_chars ? min(TILE, piece_chars - lane_start) : 0;
+    const u32 n = lane_start < bundle_chars ? min(TILE, bundle_chars - lane_start) : 0;
     const u8* spill = nullptr;
     const u32 length =
-        encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, kept, piece, &spill);
+        encode_row(shared, pairs, two_byte_limit, row_at, n, 8 * u32(source & 3), one, kept, bundle, &spill);
     if (spill != nullptr)
       for (u32 i = 0; i < length; ++i) reinterpret_cast<u8*>(row)[i] = spill[i];
     __syncwarp();
@@ -364,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_THREADS, 1)
     }
     if (place != ~0ull) write_rows(rows, length, inclusive, reinterpret_cast<u32*>(wave.slot + place));
     if (lane == 31) {
-      u32* const lengths = reinterpret_cast<u32*>(wave.piece_lengths);
+      u32* const lengths = reinterpret_cast<u32*>(wave.bundle_lengths);
       lengths[of_wave] = inclusive;
       if (wave.capacity != 0) lengths[wave.tile_limit / 32 + of_wave] = u32(place / 16);
       atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));

@@ -1,13 +1,13 @@
 // FSST encode for level "max": characters of segments -> the fewest codes, into the same slots as fsst_encode, whose
 // text_compact brings them to their places.
 //
-// Work unit: a warp encodes a *piece* of 32 consecutive tiles, one tile a lane, in two passes:
+// Work unit: a warp encodes a *bundle* of 32 consecutive tiles, one tile a lane, in two passes:
 //
 // 1. from the tile's end to its start: the automaton of the reversed symbols (cudf_fsst/codecs/fsst/automaton.py) says which
 //    symbols begin at each place, and the cheapest of them, or an escape, is noted for it, a byte, in the lane's row of shared
 //    memory. Rows lie an odd number of words apart, so lanes in lockstep hit 32 different banks.
 // 2. from start to end, along the noted codes. How many there are is known from pass 1, so every lane knows where its codes lie in
-//    the piece's slot, and writes them there a word at a time; the first and last bytes, whose words it shares with the lanes
+//    the bundle's slot, and writes them there a word at a time; the first and last bytes, whose words it shares with the lanes
 //    beside it, one by one.
 //
 // A *key* of a place is `cost << COST_SHIFT | (8 - length) << 8 | code`, cost being the codes from there to the tile's end: the
@@ -15,7 +15,7 @@
 // length. Where no symbol has that length it is NO_MATCH, 31.99 codes: places eight bytes apart differ by 16 at most, so that loses
 // against the escape, and needs no test. Keys of places behind the tile's end are never used but with NO_MATCH.
 //
-// Bounds: a tile whose codes are no fewer than its bytes is stored raw, so a piece's codes fit its slot of 32 * TILE bytes.
+// Bounds: a tile whose codes are no fewer than its bytes is stored raw, so a bundle's codes fit its slot of 32 * TILE bytes.
 #include "text_compress.cuh"
 
 #define ROW_WORDS (TILE / 4 + 1)
@@ -107,8 +107,8 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
   const u64 end = first_char + reinterpret_cast<const u64*>(wave.bounds)[1];
   const u64 tile_begin = wave.tile_begin,
             tile_count = min((end - begin + TILE - 1) / TILE - tile_begin, wave.tile_limit);
-  const u64 pieces = (tile_count + 31) / 32;
-  if (blockIdx.x >= pieces) return;
+  const u64 bundles = (tile_count + 31) / 32;
+  if (blockIdx.x >= bundles) return;
   u8* const slots = reinterpret_cast<u8*>(wave.slot);
   for (u32 i = threadIdx.x; i < staged / sizeof(uint4); i += blockDim.x)
     shared_memory[i] = __ldg(reinterpret_cast<const uint4*>(tables) + i);
@@ -121,9 +121,9 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
   u32* row = reinterpret_cast<u32*>(shared_memory) + staged / 4 + threadIdx.x * ROW_WORDS;
   const u8* chosen = reinterpret_cast<const u8*>(row);
 
-  for (u64 piece = blockIdx.x + u64(gridDim.x) * warp; piece < pieces; piece += u64(gridDim.x) * warps) {
-    const u64 tile = tile_begin + 32 * piece + lane;
-    const bool wanted = 32 * piece + lane < tile_count;
+  for (u64 bundle = blockIdx.x + u64(gridDim.x) * warp; bundle < bundles; bundle += u64(gridDim.x) * warps) {
+    const u64 tile = tile_begin + 32 * bundle + lane;
+    const bool wanted = 32 * bundle + lane < tile_count;
     const u8* text = reinterpret_cast<const u8*>(begin + tile * TILE);
     const u32 n = wanted ? u32(min(end - begin - tile * TILE, u64(TILE))) : 0;
     u32 length =
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
     if (raw) length = n;
 
     const u32 inclusive = warp_inclusive_sum(length);
-    ByteWriter writer = {slots + piece * (32 * TILE) + (inclusive - length), 0, 0};
+    ByteWriter writer = {slots + bundle * (32 * TILE) + (inclusive - length), 0, 0};
     for (u32 i = 0; i < n;) {
       const u32 code = raw ? text[i] : chosen[i];
       writer.put(code);
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(ENCODE_MAX_THREADS, 1) fsst_encode_
     writer.flush(u32(reinterpret_cast<u64>(writer.at) & 3));
 
     if (lane == 31) {
-      reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
+      reinterpret_cast<u32*>(wave.bundle_lengths)[bundle] = inclusive;
       atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
     }
     if (n > 0) {

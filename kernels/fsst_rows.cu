@@ -3,7 +3,7 @@
 // Work unit: text_rows.cuh. Nothing in the run depends on where rows end: it has no branch for it. For a code there is one look-up,
 // `entry = automaton[state << 8 | code]`. It says for every byte of the symbol what a row is that ends behind it; of these bits those count
 // where one ends. Where that is in the symbol, the state is then that of `restarts`, which depends on the code alone. An escape leads to the
-// upper half of the states, in which a code is a literal byte; raw tiles have the upper half for every byte. Pieces with rows that may begin
+// upper half of the states, in which a code is a literal byte; raw tiles have the upper half for every byte. Bundles with rows that may begin
 // and end in one symbol go code by code.
 //
 // TPC-H l_comment SF 10 on an H200 (60 M rows): 0.95 to 1.07 ms, whatever is looked for; with 24 instead of 32 warps 1.03 to 1.10. 58 % of the
@@ -243,7 +243,7 @@ __device__ __forceinline__ void answer_by_automaton(const SegmentView* __restric
                                                     const u64* __restrict__ numbers,
                                                     const u32* __restrict__ first_units, u32 segment_count,
                                                     u64 automata, u32 states, u32 codes_capacity, u32 said_capacity,
-                                                    u32 pieces, u64 answers) {
+                                                    u32 bundles, u64 answers) {
   constexpr bool wide = !staged_automaton;
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
@@ -259,11 +259,11 @@ __device__ __forceinline__ void answer_by_automaton(const SegmentView* __restric
   __syncthreads();
   const Automaton<wide> automaton(
       staged_automaton ? shared : reinterpret_cast<const u32*>(automata) + numbers[k] * words, states);
-  const u32 first_tile = ((blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
-  answer_rows(automaton, s, first_tile, codes_capacity, said_capacity, pieces, room, answers);
+  const u32 first_tile = ((blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * bundles;
+  answer_rows(automaton, s, first_tile, codes_capacity, said_capacity, bundles, room, answers);
 }
 
-// One kernel for each place of the automaton. block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of
+// One kernel for each place of the automaton. block: a multiple of 32 threads, `bundles` (1, 2 or 4) bundles a warp, of one block of
 // tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or none where the next
 // one begins there too. automata: address of what fsst_rows_lift made, of which segment k has number numbers[k]: narrow in shared memory, else
 // wide. answers: address of a byte for each row of the column; of rows without bytes nothing is written. shared memory: the automaton, if
@@ -271,9 +271,9 @@ __device__ __forceinline__ void answer_by_automaton(const SegmentView* __restric
 #define ROWS(name, staged_automaton, ...)                                                                            \
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__)                                                          \
       name(const SegmentView* segments, const u64* numbers, const u32* first_units, u32 segment_count, u64 automata, \
-           u32 states, u32 codes_capacity, u32 said_capacity, u32 pieces, u64 answers) {                             \
+           u32 states, u32 codes_capacity, u32 said_capacity, u32 bundles, u64 answers) {                            \
     answer_by_automaton<staged_automaton>(segments, numbers, first_units, segment_count, automata, states,           \
-                                          codes_capacity, said_capacity, pieces, answers);                           \
+                                          codes_capacity, said_capacity, bundles, answers);                          \
   }
 ROWS(fsst_rows, true, ROWS_BOUNDS)
 ROWS(fsst_rows_large, false, ROWS_THREADS)

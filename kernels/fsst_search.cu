@@ -1,6 +1,6 @@
 // FSST search: codes -> planes, a bit for each character, set where a match ends; many segments in one launch.
 //
-// Work unit: a warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane runs the
+// Work unit: a warp searches a bundle of 32 consecutive tiles, one tile a lane; its codes are staged as fsst_decode does it. A lane runs the
 // automaton of codes over those of its tile, from state 0, and then on into the next tile's, until no match that began in its own can
 // be under way: in state 0, or `run_on` bytes further. What it finds there the next lane may find as well; both set the same bit.
 //
@@ -9,11 +9,11 @@
 // Matches of a single byte need no state, and no next tile: fsst_search_alone stores each word of bits once, without atomic operations. TPC-H
 // l_comment SF 10 on an H200: 0.44 ms for "." and "e", instead of 0.53 and 0.55.
 //
-//            tile 0 of the piece     tile 1                      tile 31                 behind the piece
+//            tile 0 of the bundle    tile 1                      tile 31                 behind the bundle
 //   bits     w w w w w w w w pad     w w w w w w w w pad  ...    w w w w w w w w pad     o o o (o)
 //
 // A warp's bits lie in shared memory, and a word of padding behind each tile's spreads them over the banks. They go to the plane with
-// coalesced stores. The overhang o, and the first words of every piece, which another warp's overhang may reach, go there by atomic
+// coalesced stores. The overhang o, and the first words of every bundle, which another warp's overhang may reach, go there by atomic
 // operations: fsst_automata has set these to zero.
 //
 // What matches cost is the bits, not the look-ups. Two that lost, TPC-H l_comment SF 10 on an H200 (docs/kernels.md has the others):
@@ -22,7 +22,7 @@
 // - 4, 8 and 16 copies of the automaton, so that fewer lanes meet in a bank: 0.58, 0.59 and 0.77 instead of 0.57 ms for endswith ".".
 //
 // Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
-// `codes_nbytes`, and places of bits to the piece and its overhang.
+// `codes_nbytes`, and places of bits to the bundle and its overhang.
 #include "text_match.cuh"
 #include "text_search.cuh"
 
@@ -54,9 +54,9 @@ __device__ __forceinline__ u32 ends_of(u32 entry, u32 plane) {
 // What a lane has to set bits in, and where it is.
 struct Bits {
   u32* words;  // of the warp's first plane
-  u32 at;      // of the piece's characters, the next one
+  u32 at;      // of the bundle's characters, the next one
 
-  // Bit b of `found`: character `at` + b of the piece.
+  // Bit b of `found`: character `at` + b of the bundle.
   __device__ __forceinline__ void set(u32 plane, u32 found) {
     const u32 place = min(at, u32(32 * TILE + 32 * (OVERHANG_WORDS - 2))), word = place / 32;
     const u32 low = found << (place % 32), high = __funnelshift_l(found, 0, place % 32);
@@ -191,7 +191,7 @@ template <u32 planes, bool staged_automaton, bool alone>
 __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ segments,
                                              const SearchView* __restrict__ views, const u32* __restrict__ first_units,
                                              u32 segment_count, u64 automata, u32 states, u32 run_on,
-                                             u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) {
+                                             u32 codes_capacity, u32 bundles, u64 to, u64 plane_words, u64 seen) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -210,7 +210,7 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
   __syncthreads();
 
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
-  u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
+  u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * bundles;
   if (first_tile >= tiles) return;
   const u64 block = first_tile / TILE_BLOCK;
   BlockLengths lengths;
@@ -219,7 +219,7 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
   const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
   u32* const out = reinterpret_cast<u32*>(to) + view.first_word;
 
-  for (u32 piece = 0; piece < pieces && first_tile < tiles; ++piece, first_tile += 32) {
+  for (u32 bundle = 0; bundle < bundles && first_tile < tiles; ++bundle, first_tile += 32) {
     const u64 tile_begin = (first_tile + lane) * TILE;
     const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
     const u32 next_n = tile_begin + TILE < chars ? u32(min(u64(TILE), chars - tile_begin - TILE)) : 0;
@@ -283,18 +283,18 @@ __device__ __forceinline__ void search_tiles(const SegmentView* __restrict__ seg
   }
 }
 
-// One kernel for each number of planes and place of the automaton, and one for automata of a single state and one plane. block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a
-// warp, of one block of tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or
+// One kernel for each number of planes and place of the automaton, and one for automata of a single state and one plane. block: a
+// multiple of 32 threads, `bundles` (1, 2 or 4) bundles a warp, of one block of tiles. grid: as many blocks as cover the tiles of every segment; segment k has those from first_units[k] on, or
 // none where the next one begins there too. automata: address of those of this search; to: address of its first plane, `plane_words`
 // words before the next; seen: address of a word that becomes 1 where the last plane has a bit, or 0. run_on: at most RUN_ON_NBYTES / 2
 // bytes. shared memory: the automaton, if it is there, then a warp 4 * planes * WARP_WORDS + codes_capacity + RUN_ON_NBYTES + 16 bytes.
 // codes_capacity >= TILE + 16, a multiple of 16.
-#define SEARCH(name, planes, staged_automaton, alone)                                                                 \
-  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                         \
-      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,           \
-           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen) { \
-    search_tiles<planes, staged_automaton, alone>(segments, views, first_units, segment_count, automata, states,      \
-                                                  run_on, codes_capacity, pieces, to, plane_words, seen);             \
+#define SEARCH(name, planes, staged_automaton, alone)                                                                  \
+  extern "C" __global__ void __launch_bounds__(SEARCH_THREADS, SEARCH_BLOCKS)                                          \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,            \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 bundles, u64 to, u64 plane_words, u64 seen) { \
+    search_tiles<planes, staged_automaton, alone>(segments, views, first_units, segment_count, automata, states,       \
+                                                  run_on, codes_capacity, bundles, to, plane_words, seen);             \
   }
 SEARCH(fsst_search, 1, true, false)
 SEARCH(fsst_search_alone, 1, true, true)

@@ -11,8 +11,8 @@
 // memory there is a barrier of the cluster: after walk (counters are clear), count, offer and keep, one a digit of the selection, and
 // one before the last candidates are compared.
 //
-// Walking is divided further: 16 pieces a chunk. A token reaches up to 7 bytes into the next piece, so 8 lanes walk each piece, one
-// from every place where the first token may begin; then a lane a chunk hops from piece to piece, and at last a lane a piece,
+// Walking is divided further: 16 stretches a chunk. A token reaches up to 7 bytes into the next stretch, so 8 lanes walk each stretch, one
+// from every place where the first token may begin; then a lane a chunk hops from stretch to stretch, and at last a lane a stretch,
 // which knows its first token by now, writes the tokens.
 //
 // Measured on one H200: 135 us for a sample of text comments, by events around the launch; fsst_train 257 in the same run. Of 254,000
@@ -24,9 +24,9 @@
 #include "fsst_train_phases.cuh"
 
 #define CLUSTER_CHUNKS (SAMPLE_CHUNKS / CLUSTER_BLOCKS)
-#define WALK_PIECE 32
-#define CHUNK_PIECES (SAMPLE_CHUNK / WALK_PIECE)
-#define WALKS (8 * CHUNK_PIECES)  // of a chunk
+#define WALK_STRETCH 32
+#define CHUNK_STRETCHES (SAMPLE_CHUNK / WALK_STRETCH)
+#define WALKS (8 * CHUNK_STRETCHES)  // of a chunk
 #define FINALISTS 1024
 #define PAIR_COUNTS (CODES * CODES / CLUSTER_BLOCKS)
 
@@ -36,7 +36,7 @@ struct Cluster {
   Training training;
   u16 matches[CLUSTER_CHUNKS * ROW];
   u16 tokens[CLUSTER_CHUNKS * ROW];
-  // Of a walk: where in the next piece it arrives, and its tokens times 8. Then of a piece: where its first token begins, and 8 times
+  // Of a walk: where in the next stretch it arrives, and its tokens times 8. Then of a stretch: where its first token begins, and 8 times
   // the tokens before. Then places of pairs among this block's, then of candidates.
   u16 list[CANDIDATE_SLOTS];
 };
@@ -64,9 +64,9 @@ __device__ __forceinline__ u32 owner_of(Symbol symbol) {
   return symbol.length > 2 ? slot_of(symbol.bytes) % CLUSTER_BLOCKS : u32(symbol.bytes) * 0x9E3779B1u >> 29;
 }
 
-// walk, in three steps: all threads, a lane a chunk, a lane a piece.
-__device__ __forceinline__ void walk_pieces(Cluster* c, u32 sample_nbytes, u32 taken) {
-  const u32 chunk = threadIdx.x / WALKS, begin = threadIdx.x % WALKS / 8 * WALK_PIECE, end = begin + WALK_PIECE;
+// walk, in three steps: all threads, a lane a chunk, a lane a stretch.
+__device__ __forceinline__ void walk_stretches(Cluster* c, u32 sample_nbytes, u32 taken) {
+  const u32 chunk = threadIdx.x / WALKS, begin = threadIdx.x % WALKS / 8 * WALK_STRETCH, end = begin + WALK_STRETCH;
   if (chunk >= taken) return;
   const u16* row = c->matches + chunk * ROW;
   const u32 stop = min(end, chunk_nbytes(&c->training, sample_nbytes, chunk));
@@ -75,13 +75,13 @@ __device__ __forceinline__ void walk_pieces(Cluster* c, u32 sample_nbytes, u32 t
   c->list[threadIdx.x] = u16(max(at, end) - end | tokens << 3);
 }
 
-__device__ __forceinline__ void join_pieces(Cluster* c, u32 taken) {
+__device__ __forceinline__ void join_stretches(Cluster* c, u32 taken) {
   if (threadIdx.x >= taken) return;
   u16* walks = c->list + threadIdx.x * WALKS;
   u32 first = 0, tokens = 0;
-  for (u32 piece = 0; piece < CHUNK_PIECES; ++piece) {
-    const u32 found = walks[8 * piece + first];
-    walks[8 * piece] = u16(first | tokens << 3);
+  for (u32 stretch = 0; stretch < CHUNK_STRETCHES; ++stretch) {
+    const u32 found = walks[8 * stretch + first];
+    walks[8 * stretch] = u16(first | tokens << 3);
     first = found & 7;
     tokens += found >> 3;
   }
@@ -89,10 +89,10 @@ __device__ __forceinline__ void join_pieces(Cluster* c, u32 taken) {
 }
 
 __device__ __forceinline__ void write_tokens(Cluster* c, u32 sample_nbytes, u32 taken) {
-  const u32 chunk = threadIdx.x / WALKS, begin = threadIdx.x % WALKS / 8 * WALK_PIECE;
+  const u32 chunk = threadIdx.x / WALKS, begin = threadIdx.x % WALKS / 8 * WALK_STRETCH;
   if (chunk >= taken || threadIdx.x % 8 != 0) return;
   const u16* row = c->matches + chunk * ROW;
-  const u32 stop = min(begin + WALK_PIECE, chunk_nbytes(&c->training, sample_nbytes, chunk));
+  const u32 stop = min(begin + WALK_STRETCH, chunk_nbytes(&c->training, sample_nbytes, chunk));
   const u32 found = c->list[threadIdx.x];
   u16* to = c->tokens + chunk * ROW + (found >> 3);
   for (u32 at = begin + (found & 7); at < stop;) {
@@ -352,9 +352,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER_BLOCKS, 1, 1) __launch_bound
     if (used == 0) {
       if (thread < taken) t->tokens[thread] = u16(chunk_nbytes(t, sample_nbytes, thread));
     } else {
-      walk_pieces(c, sample_nbytes, taken);
+      walk_stretches(c, sample_nbytes, taken);
       __syncthreads();
-      join_pieces(c, taken);
+      join_stretches(c, taken);
       parsed = c->tokens;
     }
     if (thread >= 32) {

@@ -11,14 +11,14 @@
 //   parse     of the joined table: what each symbol is worth
 //   parse     of the table without the least of them: likewise. The next round's first parse begins without the rest
 //
-// A parse has a block for every BLOCK_CHUNKS chunks, in pieces of half a chunk:
+// A parse has a block for every BLOCK_CHUNKS chunks, in stretches of half a chunk:
 //
 //   keep      the symbols that stay: by what they were worth in the parse before, in every block
 //   match     every position: the lengths of the symbols that begin there, a bit each
-//   ahead     a lane a piece, from its end: the fewest codes behind each place; beside it in another warp
+//   ahead     a lane a stretch, from its end: the fewest codes behind each place; beside it in another warp
 //   behind    likewise from its start
 //   next      every position: the longest symbol of a best parse
-//   walk      a lane a piece marks the positions that the parse comes to
+//   walk      a lane a stretch marks the positions that the parse comes to
 //   weigh     every symbol of the parse, into sums
 //   offer     every position: strings that would save codes, into sums of buckets
 //
@@ -28,13 +28,13 @@
 // What lost: 256 threads a block, a minimum of eight numbers a place and not of four pairs, a thread for four places that collects: 4.8 ms.
 #include "fsst_train.cuh"
 
-#define PIECES (BLOCK_CHUNKS * SAMPLE_CHUNK / PIECE)  // of a block
+#define STRETCHES (BLOCK_CHUNKS * SAMPLE_CHUNK / STRETCH)  // of a block
 #define SPAN (BLOCK_CHUNKS * SAMPLE_CHUNK)
 #define SAMPLE_NBYTES (MAX_SAMPLE_CHUNKS * SAMPLE_CHUNK)
 #define MAX_SYMBOLS 255
 #define SYMBOL_SLOTS 1024
 #define FILTER_NBYTES 2048
-#define FAR 0x4000u    // more codes than a piece can take
+#define FAR 0x4000u    // more codes than a stretch can take
 #define CUT 0x8000u    // a best parse may be cut there
 #define ON_PARSE 128u  // the parse comes there
 #define KEY 0x9E3779B97F4A7C15ull
@@ -153,10 +153,10 @@ extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_begin(cons
 struct Parse {
   u32 text[SPAN / 4 + 2];
   // Of each position: bits of the lengths that match, bit 0 for one byte; then the length of the symbol that is taken, 0 for an
-  // escape, and ON_PARSE. An odd number of words, as the others: lanes at one place of their pieces hit different banks.
-  u32 rows[PIECES][PIECE / 4 + 1];
-  u16 ahead[PIECES][PIECE + 2];
-  u16 behind[PIECES][PIECE + 2];
+  // escape, and ON_PARSE. An odd number of words, as the others: lanes at one place of their stretches hit different banks.
+  u32 rows[STRETCHES][STRETCH / 4 + 1];
+  u16 ahead[STRETCHES][STRETCH + 2];
+  u16 behind[STRETCHES][STRETCH + 2];
   // Of symbols: a hash table, number << 4 | length, 0: empty; of one byte: number, or NONE. `filter`: of a hash of the first two
   // bytes, the lengths that symbols have, as in `rows`.
   u64 slot_symbols[SYMBOL_SLOTS];
@@ -255,16 +255,16 @@ __device__ __forceinline__ void add_symbols(Parse* p, u32 count) {
   }
 }
 
-// Bytes of a block's piece, of `left` bytes from the block's first on.
-__device__ __forceinline__ u32 piece_nbytes(u32 piece, u32 left) {
-  return piece * PIECE < left ? min(left - piece * PIECE, u32(PIECE)) : 0;
+// Bytes of a block's stretch, of `left` bytes from the block's first on.
+__device__ __forceinline__ u32 stretch_nbytes(u32 stretch, u32 left) {
+  return stretch * STRETCH < left ? min(left - stretch * STRETCH, u32(STRETCH)) : 0;
 }
 
 // match: four positions at once, which share three words.
 __device__ __forceinline__ void match_all(Parse* p, u32 left) {
   const u8* filter = reinterpret_cast<const u8*>(p->filter);
   for (u32 g = threadIdx.x; g < SPAN / 4; g += PARSE_THREADS) {
-    const u32 piece = g / (PIECE / 4), at = 4 * (g % (PIECE / 4)), nbytes = piece_nbytes(piece, left);
+    const u32 stretch = g / (STRETCH / 4), at = 4 * (g % (STRETCH / 4)), nbytes = stretch_nbytes(stretch, left);
     const u32 a = p->text[g], b = p->text[g + 1], c = p->text[g + 2];
     u32 word = 0;
 #pragma unroll
@@ -279,7 +279,7 @@ __device__ __forceinline__ void match_all(Parse* p, u32 left) {
       }
       word |= found << (8 * k);
     }
-    p->rows[piece][at / 4] = word;
+    p->rows[stretch][at / 4] = word;
   }
 }
 
@@ -291,7 +291,7 @@ __device__ __forceinline__ u32 min_pairs(u32 a, u32 b) {
 #endif
 }
 
-// ahead: a lane's piece. Costs of the eight places behind, in pairs, the nearest lowest.
+// ahead: a lane's stretch. Costs of the eight places behind, in pairs, the nearest lowest.
 __device__ __forceinline__ void parse_ahead(const uint4* penalties, const u32* row, u16* ahead, u32 nbytes) {
   u32 a = 0, b = 0, c = 0, d = 0;
   ahead[nbytes] = 0;
@@ -340,11 +340,11 @@ __device__ __forceinline__ void parse_behind(const uint4* penalties, const u32* 
 // next: the longest symbol of a best parse from every position on.
 __device__ __forceinline__ void choose_all(Parse* p, u32 left) {
   for (u32 g = threadIdx.x; g < SPAN / 4; g += PARSE_THREADS) {
-    const u32 piece = g / (PIECE / 4), at = 4 * (g % (PIECE / 4)), nbytes = piece_nbytes(piece, left);
-    const u32 masks = p->rows[piece][at / 4];
+    const u32 stretch = g / (STRETCH / 4), at = 4 * (g % (STRETCH / 4)), nbytes = stretch_nbytes(stretch, left);
+    const u32 masks = p->rows[stretch][at / 4];
     u32 word = 0;
     for (u32 k = 0; k < 4 && at + k < nbytes; ++k) {
-      const u16* ahead = p->ahead[piece] + at + k;
+      const u16* ahead = p->ahead[stretch] + at + k;
       u32 length = 0;
       for (u32 rest = masks >> (8 * k) & 255; rest != 0; rest &= rest - 1) {
         const u32 bit = __ffs(rest);
@@ -352,7 +352,7 @@ __device__ __forceinline__ void choose_all(Parse* p, u32 left) {
       }
       word |= length << (8 * k);
     }
-    p->rows[piece][at / 4] = word;
+    p->rows[stretch][at / 4] = word;
   }
 }
 
@@ -364,14 +364,14 @@ __device__ __forceinline__ void mark_parse(u8* row, u32 nbytes) {
   }
 }
 
-// weigh: how many more codes a piece takes that is cut somewhere within the symbol; of a byte its escape's.
+// weigh: how many more codes a stretch takes that is cut somewhere within the symbol; of a byte its escape's.
 __device__ __forceinline__ void weigh_all(Parse* p, u32 left) {
   for (u32 at = threadIdx.x; at < min(left, u32(SPAN)); at += PARSE_THREADS) {
-    const u32 piece = at / PIECE, i = at % PIECE;
-    const u32 taken = reinterpret_cast<const u8*>(p->rows[piece])[i], length = taken & 15;
+    const u32 stretch = at / STRETCH, i = at % STRETCH;
+    const u32 taken = reinterpret_cast<const u8*>(p->rows[stretch])[i], length = taken & 15;
     if ((taken & ON_PARSE) == 0 || length == 0) continue;
     const u32 symbol = find_symbol(p, window_at(p->text, at), length);
-    const u16 *ahead = p->ahead[piece], *behind = p->behind[piece];
+    const u16 *ahead = p->ahead[stretch], *behind = p->behind[stretch];
     u32 least = length == 1 ? ahead[0] + 1u : FAR;
     for (u32 cut = i + 1; cut < i + length; ++cut) least = min(least, u32(behind[cut]) + ahead[cut]);
     atomicAdd(&p->sums[symbol], 1 << 16 | (least - ahead[0]));
@@ -389,9 +389,9 @@ __device__ __forceinline__ void offer_strings(const Parse* p, Search* search, u3
   for (u32 at = threadIdx.x; at < min(left, u32(SPAN)); at += PARSE_THREADS) {
     const u32 chunk = first_chunk + at / SAMPLE_CHUNK;
     if (chunk % parts != part) continue;
-    const u32 piece = at / PIECE, i = at % PIECE, nbytes = piece_nbytes(piece, left);
-    const u16 *ahead = p->ahead[piece] + i, *behind = p->behind[piece] + i;
-    const bool cut = u32(ahead[0]) + behind[0] == p->ahead[piece][0];
+    const u32 stretch = at / STRETCH, i = at % STRETCH, nbytes = stretch_nbytes(stretch, left);
+    const u16 *ahead = p->ahead[stretch] + i, *behind = p->behind[stretch] + i;
+    const bool cut = u32(ahead[0]) + behind[0] == p->ahead[stretch][0];
     search->places[chunk / parts * SAMPLE_CHUNK + at % SAMPLE_CHUNK] = u16(ahead[0] | (cut ? CUT : 0));
     if (!cut) continue;
     const u64 window = window_at(p->text, at);
@@ -438,12 +438,14 @@ extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
   __syncthreads();
   match_all(p, left);
   __syncthreads();
-  const u32 warp = threadIdx.x / 32, piece = threadIdx.x % 32, nbytes_of_piece = piece_nbytes(piece, left);
-  if (piece < PIECES && warp == 0) parse_ahead(p->penalties, p->rows[piece], p->ahead[piece], nbytes_of_piece);
-  if (piece < PIECES && warp == 1 && !check)
-    parse_behind(p->penalties, p->rows[piece], p->behind[piece], nbytes_of_piece);
+  const u32 warp = threadIdx.x / 32, stretch = threadIdx.x % 32, nbytes_of_stretch = stretch_nbytes(stretch, left);
+  if (stretch < STRETCHES && warp == 0)
+    parse_ahead(p->penalties, p->rows[stretch], p->ahead[stretch], nbytes_of_stretch);
+  if (stretch < STRETCHES && warp == 1 && !check)
+    parse_behind(p->penalties, p->rows[stretch], p->behind[stretch], nbytes_of_stretch);
   __syncthreads();
-  if (kind >= ROUND && warp == 0 && piece < PIECES) atomicAdd(&p->total, min(u32(p->ahead[piece][0]), nbytes_of_piece));
+  if (kind >= ROUND && warp == 0 && stretch < STRETCHES)
+    atomicAdd(&p->total, min(u32(p->ahead[stretch][0]), nbytes_of_stretch));
   if (check) {
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(&search->costs[blockIdx.z], p->total);
@@ -451,7 +453,7 @@ extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
   }
   choose_all(p, left);
   __syncthreads();
-  if (warp == 0 && piece < PIECES) mark_parse(reinterpret_cast<u8*>(p->rows[piece]), nbytes_of_piece);
+  if (warp == 0 && stretch < STRETCHES) mark_parse(reinterpret_cast<u8*>(p->rows[stretch]), nbytes_of_stretch);
   const u32 parts = parts_of(nbytes);
   if (round >= 0) offer_strings(p, search, left, u32(round) % parts, parts);
   __syncthreads();
@@ -464,7 +466,7 @@ extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
   }
   if (kind == ROUND && threadIdx.x == 0) atomicAdd(&search->total, p->total);
 }
-static_assert(PIECES <= 32, "a lane a piece");
+static_assert(STRETCHES <= 32, "a lane a stretch");
 static_assert(15 * SPAN < 1 << 16, "sums");
 
 // How many buckets there are of each class.
@@ -515,7 +517,7 @@ extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(co
        k += gridDim.x * SEARCH_THREADS) {
     const u32 at = (k / SAMPLE_CHUNK * parts + part) * SAMPLE_CHUNK + k % SAMPLE_CHUNK;
     if (at >= nbytes || (search->places[k] & CUT) == 0) continue;
-    const u32 room = min(min(8u, nbytes - at), PIECE - at % PIECE);
+    const u32 room = min(min(8u, nbytes - at), STRETCH - at % STRETCH);
     const u64 window = window_at(sample, at);
     u32 wanted = 0;  // bit for a length
 #pragma unroll
@@ -525,7 +527,7 @@ extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(co
     }
     for (; wanted != 0; wanted &= wanted - 1) {
       const u32 length = __ffs(wanted);
-      const bool at_end = at % PIECE + length == PIECE || at + length == nbytes;
+      const bool at_end = at % STRETCH + length == STRETCH || at + length == nbytes;
       const i32 saved = at_end ? i32(search->places[k] & ~CUT) - 1 : saving_of(search->places + k, length);
       if (saved <= 0) continue;
       const u64 hash = hash_of(window, length);

@@ -98,7 +98,7 @@ struct OnpairRows {
 // + 32 bytes.
 extern "C" __global__ void __launch_bounds__(DECODE_BOUND)
     onpair_decode(const SegmentView* __restrict__ segments, const u32* __restrict__ first_units, u32 segment_count,
-                  u32 codes_capacity, u32 pieces) {
+                  u32 codes_capacity, u32 bundles) {
   DYNAMIC_SHARED(uint4, shared_memory);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
@@ -113,5 +113,5 @@ extern "C" __global__ void __launch_bounds__(DECODE_BOUND)
   }
   mine += threadIdx.x / 32 * (32 * ROW_NBYTES + codes_capacity + 32);
   u8* const shared = reinterpret_cast<u8*>(shared_memory);
-  decode_pieces(OnpairRows(*table), s, blockIdx.x - first_units[k], shared, mine, codes_capacity, pieces);
+  decode_bundles(OnpairRows(*table), s, blockIdx.x - first_units[k], shared, mine, codes_capacity, bundles);
 }

@@ -1,13 +1,13 @@
 // OnPair encode: characters of segments -> codes, greedy: always the longest symbol. Into the same slots as fsst_encode, whose
 // text_compact brings them to their places.
 //
-// Work unit: a warp encodes a piece of 32 consecutive tiles, one tile a lane. A lane reads its characters in chunks of 16 bytes, two ahead of where
+// Work unit: a warp encodes a bundle of 32 consecutive tiles, one tile a lane. A lane reads its characters in chunks of 16 bytes, two ahead of where
 // it stands, and writes its codes to its row in shared memory, then from there to the slot, where the tile before ends. A row has room for half a
 // tile less 16 bytes, so that there are more warps. Of a tile whose codes are more, the first parts go where its characters would go in the
-// slot; then the warp writes one tile after another, and what it has not read yet lies behind what it writes. Warps take pieces as they
-// come: to each the same number, some would have a piece more than the others, which is half as much again where they have two.
+// slot; then the warp writes one tile after another, and what it has not read yet lies behind what it writes. Warps take bundles as they
+// come: to each the same number, some would have a bundle more than the others, which is half as much again where they have two.
 //
-// Of few pieces each multiprocessor would have a warp or two, which wait for their look-ups. So there onpair_encode_few has a block for a piece,
+// Of few bundles each multiprocessor would have a warp or two, which wait for their look-ups. So there onpair_encode_few has a block for a bundle,
 // which looks up the longest symbols of all places; then a warp goes through the tiles.
 //
 // The longest symbol is found by bisection on its length: is there a symbol that begins with the next 9 bytes? with 5, or 13? with 3, 7, 11
@@ -175,7 +175,7 @@ __device__ __forceinline__ u32 find_by_bisection(const OnpairLookup* lookup, con
   return find_by_length(lookup, w.first, w.words[0], w.words[1], w.words[2], w.words[3], left);
 }
 
-// Where the characters of a wave's segment begin and end. Read again for every piece: while symbols are looked up there are no registers for it.
+// Where the characters of a wave's segment begin and end. Read again for every bundle: while symbols are looked up there are no registers for it.
 struct Segment {
   u64 begin, end;
 
@@ -316,7 +316,7 @@ __device__ __forceinline__ u32 row_word(const u32* row, const u32* before, u32 p
   return behind < 4 ? word & ((1u << (8 * max(behind, 0))) - 1) : word;
 }
 
-// Writes the codes of a piece's tiles, which all lie in rows, back to back: each lane its own. A tile but the segment's last has at least 10
+// Writes the codes of a bundle's tiles, which all lie in rows, back to back: each lane its own. A tile but the segment's last has at least 10
 // bytes of codes, so a word has bytes of two tiles at most. The first of them writes it.
 __device__ __forceinline__ void write_tiles(const u32* row, u32* slot, u32 start, u32 length) {
   const u32 skip = start & 3, end = skip + length, words = end / 4, rest = 8 * (end & 3);
@@ -364,7 +364,7 @@ __device__ __forceinline__ void write_parts(const u32* rows, u32* slot, u32 part
   }
 }
 
-// The same where some tiles are stored raw: a word of the piece a lane.
+// The same where some tiles are stored raw: a word of the bundle a lane.
 template <u32 row_words>
 __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 parted, u64 text, u32 start, u32 length,
                                             u32 n) {
@@ -375,7 +375,7 @@ __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 part
 #pragma unroll
     for (u32 step = 16; step > 0; step /= 2)
       if (__shfl_sync(ALL_LANES, start, t + step) <= byte) t += step;
-    // Tiles behind the last begin where the piece ends, and are not found.
+    // Tiles behind the last begin where the bundle ends, and are not found.
     const u32 of_t = __shfl_sync(ALL_LANES, length, t), n_t = __shfl_sync(ALL_LANES, n, t);
     const u32 start_t = __shfl_sync(ALL_LANES, start, t);
     const u32 after = min(t + 1, 31u);
@@ -396,14 +396,14 @@ __device__ __forceinline__ void write_mixed(const u32* rows, u32* slot, u32 part
   }
 }
 
-// What is known of a piece when its codes are written. `inclusive`: bytes of codes of the tiles up to the lane's.
-__device__ __forceinline__ void put_lengths(const WaveView& wave, u32 piece, u32 inclusive, u32 length, u32 n) {
+// What is known of a bundle when its codes are written. `inclusive`: bytes of codes of the tiles up to the lane's.
+__device__ __forceinline__ void put_lengths(const WaveView& wave, u32 bundle, u32 inclusive, u32 length, u32 n) {
   if (lane_id() == 31) {
-    reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
+    reinterpret_cast<u32*>(wave.bundle_lengths)[bundle] = inclusive;
     atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
   }
   if (n == 0) return;
-  const u32 in_wave = 32 * piece + lane_id();
+  const u32 in_wave = 32 * bundle + lane_id();
   if (TILE <= 256)
     reinterpret_cast<u8*>(wave.tile_lengths)[in_wave] = u8(length - 1);
   else
@@ -419,8 +419,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
   auto tiles = [&](const Segment& of) {
     return u32(min((of.end - of.begin + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit));
   };
-  const u32 pieces = (tiles(Segment(wave)) + 31) / 32;
-  if (blockIdx.x >= pieces) return;
+  const u32 bundles = (tiles(Segment(wave)) + 31) / 32;
+  if (blockIdx.x >= bundles) return;
   const OnpairLookup* lookup = reinterpret_cast<const OnpairLookup*>(wave.tables);
   if (STAGED) {
     const uint4* from = reinterpret_cast<const uint4*>(lookup);
@@ -433,9 +433,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
   u32* const row = reinterpret_cast<u32*>(shared_memory) + lookup_nbytes / 4 + threadIdx.x * ROW_WORDS;
   const u32* const rows = row - lane * ROW_WORDS;
 
-  u32 piece = blockIdx.x + gridDim.x * warp;
-  while (piece < pieces) {
-    const u32 in_wave = 32 * piece + lane;
+  u32 bundle = blockIdx.x + gridDim.x * warp;
+  while (bundle < bundles) {
+    const u32 in_wave = 32 * bundle + lane;
     u64 text;
     u32 n;
     bool inner;
@@ -445,7 +445,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
       n = in_wave < tiles(of) ? u32(min(of.end - text, u64(TILE))) : 0;
       inner = (text & ~15ull) >= of.begin && text + TILE + 64 <= of.end;
     }
-    u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * u64(32 * TILE));
+    u32* const slot = reinterpret_cast<u32*>(wave.slot + bundle * u64(32 * TILE));
     u32* const before = slot + TILE / 4 * lane;
     u32 parted = 0;
     u32 length = 0;
@@ -462,10 +462,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
       write_tiles(row, slot, start, length);
     else
       write_parts(rows, slot, parted, start, length);
-    put_lengths(wave, piece, inclusive, length, n);
+    put_lengths(wave, bundle, inclusive, length, n);
     u32 taken = 0;
     if (lane == 0) taken = u32(atomicAdd(reinterpret_cast<u64*>(wave.taken), 1ull));
-    piece = gridDim.x * warps + __shfl_sync(ALL_LANES, taken, 0);
+    bundle = gridDim.x * warps + __shfl_sync(ALL_LANES, taken, 0);
   }
 }
 
@@ -474,7 +474,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) onpair_encode(const Wav
 #define FEW_ROW_WORDS (TILE / 4 + 1)
 #define FEW_PLACES (TILE + 2)
 
-// Few pieces, a block each. A lane's row has room for all codes of a tile.
+// Few bundles, a block each. A lane's row has room for all codes of a tile.
 // grid: as onpair_encode; block: ENCODE_FEW_THREADS; shared memory: the lookup, FEW_ROW_WORDS words and FEW_PLACES numbers of 16 bits a tile.
 extern "C" __global__ void __launch_bounds__(ENCODE_FEW_THREADS, 1)
     onpair_encode_few(const WaveView* waves, u32 lookup_nbytes) {
@@ -493,9 +493,9 @@ extern "C" __global__ void __launch_bounds__(ENCODE_FEW_THREADS, 1)
   u16* const found = reinterpret_cast<u16*>(rows + 32 * FEW_ROW_WORDS);
   __syncthreads();
   const LookupParts in(lookup);
-  for (u32 piece = blockIdx.x; 32 * piece < tiles; piece += gridDim.x) {
-    const u64 text = of.begin + (wave.tile_begin + 32 * piece) * TILE;
-    const u32 size = u32(min(of.end - text, u64(min(tiles - 32 * piece, 32u) * TILE)));
+  for (u32 bundle = blockIdx.x; 32 * bundle < tiles; bundle += gridDim.x) {
+    const u64 text = of.begin + (wave.tile_begin + 32 * bundle) * TILE;
+    const u32 size = u32(min(of.end - text, u64(min(tiles - 32 * bundle, 32u) * TILE)));
     const bool inner = (text & ~3ull) >= of.begin && text + 32 * TILE + 20 <= of.end;
 #pragma unroll 1
     for (u32 at = threadIdx.x; at < size; at += blockDim.x) {
@@ -531,13 +531,13 @@ extern "C" __global__ void __launch_bounds__(ENCODE_FEW_THREADS, 1)
       }
       if (fill > 0) row[words] = pending;
       const u32 length = min(4 * words + (fill + 7) / 8, n), inclusive = warp_inclusive_sum(length);
-      u32* const slot = reinterpret_cast<u32*>(wave.slot + piece * u64(32 * TILE));
+      u32* const slot = reinterpret_cast<u32*>(wave.slot + bundle * u64(32 * TILE));
       __syncwarp();
       if (__any_sync(ALL_LANES, n > 0 && length == n))
         write_mixed<FEW_ROW_WORDS>(rows, slot, 0, text, inclusive - length, length, n);
       else
         write_tiles(row, slot, inclusive - length, length);
-      put_lengths(wave, piece, inclusive, length, n);
+      put_lengths(wave, bundle, inclusive, length, n);
     }
     __syncthreads();
   }

@@ -120,13 +120,13 @@ struct OnpairRowAutomaton {
   }
 };
 
-// block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as many blocks as cover the tiles of every
+// block: a multiple of 32 threads, `bundles` (1, 2 or 4) bundles a warp, of one block of tiles. grid: as many blocks as cover the tiles of every
 // segment; segment k has those from first_units[k] on, or none where the next one begins there too. automata: address of what onpair_rows_lift
 // made, for codes of at most `most_bits`, of which segment k has number numbers[k]. answers: address of a byte for each row of the column; of
 // rows without bytes nothing is written. shared memory: rows_room a warp. codes_capacity >= TILE + 16, a multiple of 16.
 extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
     onpair_rows(const SegmentView* segments, const u64* numbers, const u32* first_units, u32 segment_count,
-                u64 automata, u32 states, u32 codes_capacity, u32 said_capacity, u32 pieces, u64 answers,
+                u64 automata, u32 states, u32 codes_capacity, u32 said_capacity, u32 bundles, u64 answers,
                 u32 most_bits) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x), warp = threadIdx.x / 32;
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(ROWS_THREADS, ROWS_BLOCKS)
   const u32 bits = __ldg(&reinterpret_cast<const OnpairTable*>(s.table)->bits);
   if (bits > most_bits) return;
   const OnpairRowAutomaton automaton(s, automata + numbers[k] * automaton_nbytes(states, most_bits), states, bits);
-  const u32 first_tile = ((blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
-  answer_rows(automaton, s, first_tile, codes_capacity, said_capacity, pieces,
+  const u32 first_tile = ((blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * bundles;
+  answer_rows(automaton, s, first_tile, codes_capacity, said_capacity, bundles,
               shared + warp * (rows_room(codes_capacity, said_capacity) / 4), answers);
 }

@@ -1,6 +1,6 @@
 // OnPair search: codes -> planes, a bit for each character, set where a match ends; many segments in one launch.
 //
-// Work unit: a warp searches a piece of 32 consecutive tiles, one tile a lane; its codes are staged. A lane runs the automaton of codes
+// Work unit: a warp searches a bundle of 32 consecutive tiles, one tile a lane; its codes are staged. A lane runs the automaton of codes
 // (onpair_automata.cu) over those of its tile, from state 0, and then on into the next tile's, until no match that began in its own can be
 // under way: in state 0, or `run_on` bytes further. What it finds there the next lane may find as well; both set the same bit. Where bits lie:
 // text_search.cuh.
@@ -12,7 +12,7 @@
 // each word of bits once, without atomic operations. TPC-H l_comment SF 10 on an H200: 0.34 ms instead of 0.68 for "e" and 0.62 for ".".
 //
 // Invariant: whatever the codes, nothing outside the warp's bits and the staged codes is touched: starts and lengths are clamped to
-// `codes_nbytes`, a code is less than 2^bits, and bits outside the piece and its overhang are dropped.
+// `codes_nbytes`, a code is less than 2^bits, and bits outside the bundle and its overhang are dropped.
 #include "onpair.cuh"
 #include "text_match.cuh"
 #include "text_search.cuh"
@@ -40,9 +40,9 @@ struct Lookup {
 __device__ __forceinline__ u32 load_two(const u8* at) { return *reinterpret_cast<const u16*>(at); }
 
 // What a lane has to set bits in, and where it is.
-struct PieceBits {
+struct BundleBits {
   u32* words;  // of the warp's first plane
-  u32 at;      // of the piece's characters, the next one
+  u32 at;      // of the bundle's characters, the next one
 
   __device__ __forceinline__ void set(u32 plane, u32 word, u32 bits) const {
     if (bits != 0 && word < 32 * TILE_WORDS + OVERHANG_WORDS)
@@ -54,7 +54,7 @@ struct PieceBits {
 // last entry. Automata have codes of `bits`.
 template <u32 code_bits, u32 bits, bool whole>
 __device__ __forceinline__ u32 run_group(const Lookup& lookup, const u32* staged, u32 at, u32 count, u32 entry,
-                                         PieceBits& to) {
+                                         BundleBits& to) {
   const u32* word = staged + at / 4;
   const u32 shift = 8 * (at & 3);
   u32 packed[4];
@@ -117,7 +117,7 @@ __device__ __forceinline__ u32 run_group(const Lookup& lookup, const u32* staged
 // Runs over `count` codes. on: only while a match may be under way, up to character `limit`.
 template <u32 code_bits, u32 bits>
 __device__ __forceinline__ u32 run_codes(const Lookup& lookup, const u32* staged, u32 at, u32 count, u32 entry, bool on,
-                                         u32 limit, PieceBits& to) {
+                                         u32 limit, BundleBits& to) {
   for (; count > 0; count -= min(count, u32(GROUP)), at += code_bits) {
     if (on && ((entry & STATE) == 0 || to.at >= limit)) break;
     entry = run_group<code_bits, bits, false>(lookup, staged, at, count, entry, to);
@@ -163,9 +163,9 @@ __device__ __forceinline__ void run_tile_alone(const u32* table, const u32* stag
 
 // alone: see `run_tile_alone`.
 template <u32 bits, bool alone>
-__device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup& lookup, u64 first_tile, u32 run_on,
-                                              u32* words, u32* codes_at, u32 codes_capacity, u32 pieces, u32* out,
-                                              u64 plane_words, u64 seen) {
+__device__ __forceinline__ void search_bundles(const SegmentView& s, const Lookup& lookup, u64 first_tile, u32 run_on,
+                                               u32* words, u32* codes_at, u32 codes_capacity, u32 bundles, u32* out,
+                                               u64 plane_words, u64 seen) {
   const u32 lane = lane_id();
   const u64 chars = s.chars, tiles = (chars + TILE - 1) / TILE;
   if (first_tile >= tiles) return;
@@ -174,7 +174,7 @@ __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup
   lengths.load(s, block, tiles);
   const u64 codes = s.codes, codes_nbytes = s.codes_nbytes;
   const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
-  for (u32 piece = 0; piece < pieces && first_tile < tiles; ++piece, first_tile += 32) {
+  for (u32 bundle = 0; bundle < bundles && first_tile < tiles; ++bundle, first_tile += 32) {
     const u64 tile_begin = (first_tile + lane) * TILE;
     const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
     const u32 next_n = tile_begin + TILE < chars ? u32(min(u64(TILE), chars - tile_begin - TILE)) : 0;
@@ -208,7 +208,7 @@ __device__ __forceinline__ void search_pieces(const SegmentView& s, const Lookup
           else
             run_tile_alone<bits>(table, codes_at, at, count, TileBits(words, lane));
         }
-        PieceBits to = {words, lane * TILE};
+        BundleBits to = {words, lane * TILE};
         const u32 limit = (lane + 1) * TILE + run_on;
 #pragma unroll 1
         for (u32 part = 0; !alone && part < 2; ++part) {
@@ -240,7 +240,7 @@ template <bool staged, bool alone>
 __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ segments,
                                               const SearchView* __restrict__ views, const u32* __restrict__ first_units,
                                               u32 segment_count, u64 automata, u32 states, u32 run_on,
-                                              u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen,
+                                              u32 codes_capacity, u32 bundles, u64 to, u64 plane_words, u64 seen,
                                               u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {
   DYNAMIC_SHARED(u32, shared);
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
@@ -266,32 +266,32 @@ __device__ __forceinline__ void search_onpair(const SegmentView* __restrict__ se
   for (u32 i = lane; i < planes * WARP_WORDS; i += 32) words[i] = 0;
   wait_for_copies();
   __syncthreads();
-  const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * pieces;
+  const u64 first_tile = (u64(blockIdx.x - first_units[k]) * blockDim.x + 32 * warp) * bundles;
   u32* const out = reinterpret_cast<u32*>(to) + view.first_word;
   u32* const codes_at = words + planes * WARP_WORDS;
-#define SEARCH_PIECES(bits)                                                                                            \
-  search_pieces<bits, alone>(s, lookup, first_tile, run_on, words, codes_at, codes_capacity, pieces, out, plane_words, \
-                             seen)
+#define SEARCH_BUNDLES(bits)                                                                                \
+  search_bundles<bits, alone>(s, lookup, first_tile, run_on, words, codes_at, codes_capacity, bundles, out, \
+                              plane_words, seen)
   if (bits == 10)
-    SEARCH_PIECES(10);
+    SEARCH_BUNDLES(10);
   else if (bits == 11)
-    SEARCH_PIECES(11);
+    SEARCH_BUNDLES(11);
   else if (bits == 12)
-    SEARCH_PIECES(12);
+    SEARCH_BUNDLES(12);
 }
 
-// block: a multiple of 32 threads, `pieces` (1, 2 or 4) pieces a warp, of one block of tiles. grid: as fsst_search's, and so are the
+// block: a multiple of 32 threads, `bundles` (1, 2 or 4) bundles a warp, of one block of tiles. grid: as fsst_search's, and so are the
 // arguments up to `seen`. planes: 1 or 2; staged_nbytes: shared memory for the automaton, 0 for onpair_search_large, which has none there;
 // automaton_nbytes: from one automaton to the next. shared memory: staged_nbytes, then a warp 4 * planes * WARP_WORDS + codes_capacity +
 // SEARCH_SPARE_NBYTES. codes_capacity >= TILE + 16, a multiple of 16.
-#define ONPAIR_SEARCH(name, staged, alone)                                                                          \
-  extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)                                                     \
-      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,         \
-           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 pieces, u64 to, u64 plane_words, u64 seen, \
-           u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                   \
-    search_onpair<staged, alone>(segments, views, first_units, segment_count, automata, states, run_on,             \
-                                 codes_capacity, pieces, to, plane_words, seen, planes, staged_nbytes,              \
-                                 automaton_nbytes);                                                                 \
+#define ONPAIR_SEARCH(name, staged, alone)                                                                           \
+  extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1)                                                      \
+      name(const SegmentView* segments, const SearchView* views, const u32* first_units, u32 segment_count,          \
+           u64 automata, u32 states, u32 run_on, u32 codes_capacity, u32 bundles, u64 to, u64 plane_words, u64 seen, \
+           u32 planes, u32 staged_nbytes, u64 automaton_nbytes) {                                                    \
+    search_onpair<staged, alone>(segments, views, first_units, segment_count, automata, states, run_on,              \
+                                 codes_capacity, bundles, to, plane_words, seen, planes, staged_nbytes,              \
+                                 automaton_nbytes);                                                                  \
   }
 ONPAIR_SEARCH(onpair_search, true, false)
 ONPAIR_SEARCH(onpair_search_alone, true, true)

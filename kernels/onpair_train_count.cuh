@@ -1,31 +1,32 @@
 // count: what each symbol, each pair of neighbours and each symbol with a byte more would save in a round's part of the sample.
 //
-// Some threads have a chunk: the longest symbols of all its places, then the tokens. These are walked from every place to the end of a piece of
-// 16 bytes; so one thread has 32 pieces to go through, not up to 512 tokens.
+// Some threads have a chunk: the longest symbols of all its places, then the tokens. These are walked from every place to the end of a stretch of
+// 16 bytes; so one thread has 32 stretches to go through, not up to 512 tokens.
 #pragma once
 
 #include "onpair_train_table.cuh"
 
-#define PIECE 16
-#define PIECES (CHUNK / PIECE)
+#define STRETCH 16  // bytes
+#define STRETCHES (CHUNK / STRETCH)
 
 // A chunk, and the longest symbols of its places.
 struct Parsed {
   u32 words[CHUNK / 4 + 5];  // and zeros behind
   u32 found[CHUNK];
-  // Of a place, by tokens from there on: where behind its piece one begins, and 16 times how many are before that.
+  // Of a place, by tokens from there on: where behind its stretch one begins, and 16 times how many are before that.
   u16 walks[CHUNK];
-  // Where they begin. Before, of places in every other piece, what walks has, up to the end of the piece behind.
+  // Where they begin. Before, of places in every other stretch, what walks has, up to the end of the stretch behind.
   u16 tokens[CHUNK];
-  u16 begun[PIECES / 2];  // of two pieces, where their first token begins, and 16 times how many are before
+  u16 begun[STRETCHES / 2];  // of two stretches, where their first token begins, and 16 times how many are before
   u32 count;
 };
 static_assert(TRAIN_THREADS / LEAST_CHUNK_THREADS * sizeof(Parsed) <= TRAIN_SHARED, "TRAIN_SHARED");
-static_assert(LEAST_CHUNK_THREADS >= PIECES && PIECE == 16, "a thread a piece, and four bits for a place in one");
+static_assert(LEAST_CHUNK_THREADS >= STRETCHES && STRETCH == 16,
+              "a thread a stretch, and four bits for a place in one");
 
-// What is walked to the end of the piece behind one that `walked` ends, as that says it.
-__device__ __forceinline__ u16 walk_on(const Parsed& parsed, u32 piece, u32 walked, u32 size) {
-  const u32 at = (piece + 1) * PIECE + (walked & 15), more = at < size ? parsed.walks[at] : 0;
+// What is walked to the end of the stretch behind one that `walked` ends, as that says it.
+__device__ __forceinline__ u16 walk_on(const Parsed& parsed, u32 stretch, u32 walked, u32 size) {
+  const u32 at = (stretch + 1) * STRETCH + (walked & 15), more = at < size ? parsed.walks[at] : 0;
   return u16((more & 15) | (walked & ~15u) + (more & ~15u));
 }
 
@@ -89,38 +90,38 @@ __device__ __forceinline__ void count_chunks(const TrainView& view, TrainState& 
     wait_for_group(group, each);
 #pragma unroll 1
     for (u32 begin = own; begin < size; begin += each) {
-      const u32 end = min((begin / PIECE + 1) * PIECE, size);
+      const u32 end = min((begin / STRETCH + 1) * STRETCH, size);
       u32 at = begin, tokens = 0;
       for (; at < end; ++tokens) at += found_length(parsed.found[at]);
       parsed.walks[begin] = u16((at - end) | tokens << 4);
     }
     wait_for_group(group, each);
-    // Two pieces at a time.
+    // Two stretches at a time.
     for (u32 i = own; i < CHUNK / 2; i += each) {
-      const u32 begin = i / PIECE * 2 * PIECE + i % PIECE;
-      if (begin < size) parsed.tokens[begin] = walk_on(parsed, begin / PIECE, parsed.walks[begin], size);
+      const u32 begin = i / STRETCH * 2 * STRETCH + i % STRETCH;
+      if (begin < size) parsed.tokens[begin] = walk_on(parsed, begin / STRETCH, parsed.walks[begin], size);
     }
     wait_for_group(group, each);
     if (own == 0) {
       u32 first = 0, count = 0;
-      for (u32 piece = 0; piece < size; piece += 2 * PIECE) {
-        const u32 walked = piece + first < size ? parsed.tokens[piece + first] : 0;
-        parsed.begun[piece / (2 * PIECE)] = u16(first | count << 4);
+      for (u32 stretch = 0; stretch < size; stretch += 2 * STRETCH) {
+        const u32 walked = stretch + first < size ? parsed.tokens[stretch + first] : 0;
+        parsed.begun[stretch / (2 * STRETCH)] = u16(first | count << 4);
         first = walked & 15;
         count += walked >> 4;
       }
       parsed.count = count;
     }
     wait_for_group(group, each);
-    if (own < PIECES && own * PIECE < size) {
+    if (own < STRETCHES && own * STRETCH < size) {
       u32 begun = parsed.begun[own / 2];
       if (own % 2 != 0) {
-        const u32 before = (own - 1) * PIECE + (begun & 15), walked = parsed.walks[before];
+        const u32 before = (own - 1) * STRETCH + (begun & 15), walked = parsed.walks[before];
         begun = (walked & 15) | (begun & ~15u) + (walked & ~15u);
       }
-      const u32 end = min((own + 1) * PIECE, size);
+      const u32 end = min((own + 1) * STRETCH, size);
       u32 number = begun >> 4;
-      for (u32 at = own * PIECE + (begun & 15); at < end; at += found_length(parsed.found[at]))
+      for (u32 at = own * STRETCH + (begun & 15); at < end; at += found_length(parsed.found[at]))
         parsed.tokens[number++] = u16(at);
     }
     wait_for_group(group, each);

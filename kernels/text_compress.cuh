@@ -60,12 +60,12 @@ struct WaveView {
   u64 staged;      // of MaxTables: bytes that lie in shared memory
   u64 tile_begin;  // of the segment
   u64 tile_limit;  // tiles that the slot holds
-  u64 slot, piece_lengths,
-      tile_lengths;  // addresses; behind the lengths of pieces as many places, in units of 16 bytes
+  u64 slot, bundle_lengths,
+      tile_lengths;  // addresses; behind the lengths of bundles as many places, in units of 16 bytes
   u64 codes_nbytes;  // address of the segment's bytes of codes so far; bit 63: some had no room
-  u64 capacity;      // bytes of the slot, where pieces share it and have places; 0: it is as large as the characters
+  u64 capacity;      // bytes of the slot, where bundles share it and have places; 0: it is as large as the characters
   u64 used;          // address of how many of them are taken
-  u64 taken;         // address of how many pieces warps have taken, beside their first
+  u64 taken;         // address of how many bundles warps have taken, beside their first
   u64 tiles;         // of the wave; from here on for text_compact
   u64 before;        // bytes of codes of the segment's waves before
   u64 block_starts, stored_lengths, codes;  // addresses in the result, of the wave

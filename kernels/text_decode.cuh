@@ -1,4 +1,4 @@
-// Decoders with a tile a lane: what they share. A warp decodes a *piece* of 32 consecutive tiles, whose codes are contiguous.
+// Decoders with a tile a lane: what they share. A warp decodes a *bundle* of 32 consecutive tiles, whose codes are contiguous.
 // They are staged in shared memory with coalesced loads of 16 bytes, in batches of as many tiles as fit. A lane appends symbols to 64
 // bits, and writes 8 bytes at a time to its row of shared memory. Then the warp writes the characters with coalesced stores of 16 bytes.
 //
@@ -51,7 +51,7 @@ __device__ __forceinline__ void copy_row(u8* shared, const u32* staged, u32 at, 
   for (u32 end = (skew + n + 3) / 4; end <= (skew + n) / 16 * 4 + 3; ++end) row[end] = 0;
 }
 
-// Writes the piece's characters from `begin` to `end` (relative to the piece). `to` is where its first character belongs; the
+// Writes the bundle's characters from `begin` to `end` (relative to the bundle). `to` is where its first character belongs; the
 // rows hold their tiles from byte `to` % 16 on, so 16-byte chunks of rows and of memory coincide, and where two tiles meet in a
 // chunk the first has zeros at its end, the second at its start.
 __device__ __forceinline__ void write_chars(const uint4* rows, u8* to, u32 begin, u32 end) {
@@ -82,13 +82,13 @@ __device__ __forceinline__ void write_chars(const uint4* rows, u8* to, u32 begin
   }
 }
 
-// Decodes `pieces` pieces a warp of a segment, from its thread block number `unit` on. `codec.decode_row(shared, staged, at, nbytes, row_at,
+// Decodes `bundles` bundles a warp of a segment, from its thread block number `unit` on. `codec.decode_row(shared, staged, at, nbytes, row_at,
 // skew, n)` decodes `nbytes` of codes, which begin at byte `at` of those staged, to byte `skew` of the row at `row_at`; `n` are the tile's
 // characters. Bytes around them become 0, in the chunks of 16 bytes that they lie in. `shared`: all of shared memory. `mine`: where in it
 // this warp's 32 * ROW_NBYTES + codes_capacity + 32 bytes are.
 template <typename Codec>
-__device__ __forceinline__ void decode_pieces(const Codec& codec, const SegmentView& s, u32 unit, u8* shared, u32 mine,
-                                              u32 codes_capacity, u32 pieces) {
+__device__ __forceinline__ void decode_bundles(const Codec& codec, const SegmentView& s, u32 unit, u8* shared, u32 mine,
+                                               u32 codes_capacity, u32 bundles) {
   const u32 lane = lane_id(), warp = threadIdx.x / 32;
   const u32 row_at = mine + lane * ROW_NBYTES;
   uint4* staged = reinterpret_cast<uint4*>(shared + mine + 32 * ROW_NBYTES);
@@ -96,7 +96,7 @@ __device__ __forceinline__ void decode_pieces(const Codec& codec, const SegmentV
   const u64 chars = s.chars, char_begin = s.char_begin, char_end = s.char_end;
   const u64 tiles = (chars + TILE - 1) / TILE;
   const u64 first_block = char_begin / TILE / TILE_BLOCK;
-  u64 first_tile = first_block * TILE_BLOCK + (u64(unit) * blockDim.x + 32 * warp) * pieces;
+  u64 first_tile = first_block * TILE_BLOCK + (u64(unit) * blockDim.x + 32 * warp) * bundles;
   if (first_tile >= tiles || first_tile * TILE >= char_end) return;
   const u64 block = first_tile / TILE_BLOCK;
   BlockLengths lengths;
@@ -105,18 +105,18 @@ __device__ __forceinline__ void decode_pieces(const Codec& codec, const SegmentV
   const u64 block_start = __ldg(reinterpret_cast<const u64*>(s.block_starts) + block);
   u8* const to_begin = reinterpret_cast<u8*>(s.chars_to + s.out_char - char_begin);
 
-  for (u32 piece = 0; piece < pieces; ++piece, first_tile += 32) {
-    const u64 piece_begin = first_tile * TILE;
-    if (first_tile >= tiles || piece_begin >= char_end) return;
-    if (piece_begin + 32 * TILE <= char_begin) continue;
+  for (u32 bundle = 0; bundle < bundles; ++bundle, first_tile += 32) {
+    const u64 bundle_begin = first_tile * TILE;
+    if (first_tile >= tiles || bundle_begin >= char_end) return;
+    if (bundle_begin + 32 * TILE <= char_begin) continue;
     u32 start_in_block;
     u32 length = lengths.of_tile(u32(first_tile % TILE_BLOCK) / 32, &start_in_block);
-    const u64 tile_begin = piece_begin + lane * TILE;
+    const u64 tile_begin = bundle_begin + lane * TILE;
     const u32 n = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
     u64 start = block_start + start_in_block;
     if (length > n || start > codes_nbytes || length > codes_nbytes - start) length = 0, start = 0;
 
-    u8* to = to_begin + piece_begin;
+    u8* to = to_begin + bundle_begin;
     const u32 skew = u32(reinterpret_cast<u64>(to) & 15);
     // The tile before may end in this chunk.
     if (n == 0) *reinterpret_cast<uint4*>(shared + row_at) = make_uint4(0, 0, 0, 0);
@@ -140,8 +140,8 @@ __device__ __forceinline__ void decode_pieces(const Codec& codec, const SegmentV
       __syncwarp();
     }
 
-    const u64 begin = max(piece_begin, char_begin), end = min(min(piece_begin + 32 * TILE, chars), char_end);
-    write_chars(reinterpret_cast<const uint4*>(shared + mine), to, u32(begin - piece_begin), u32(end - piece_begin));
+    const u64 begin = max(bundle_begin, char_begin), end = min(min(bundle_begin + 32 * TILE, chars), char_end);
+    write_chars(reinterpret_cast<const uint4*>(shared + mine), to, u32(begin - bundle_begin), u32(end - bundle_begin));
     __syncwarp();
   }
 }

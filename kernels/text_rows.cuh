@@ -1,13 +1,13 @@
 // Automata of rows that begin anew with every row, run over the codes of any codec of text: an answer for each row. TILE is the tile size.
 //
-// Work unit: a warp has a piece of 32 consecutive tiles, one tile a lane; its codes are staged. First the warp unpacks the
-// lengths of the piece's rows, and sets a bit in shared memory where one ends. Then each lane runs the automaton over the codes of its tile, and on
+// Work unit: a warp has a bundle of 32 consecutive tiles, one tile a lane; its codes are staged. First the warp unpacks the
+// lengths of the bundle's rows, and sets a bit in shared memory where one ends. Then each lane runs the automaton over the codes of its tile, and on
 // until the row ends that began last in it. Where a row ends it says in shared memory what the row is, a byte each. Last these bytes go
 // out, coalesced; where rows have no bytes their lengths are looked at again.
 //
 // A lane in whose tile no row begins at the first character begins in a state that says nothing until a row ends.
 //
-//            tile 0 of the piece     tile 1                      tile 31                 the next tile
+//            tile 0 of the bundle    tile 1                      tile 31                 the next tile
 //   bits     w w w w w w w w copy    w w w w w w w w copy  ...   w w w w w w w w copy    w w w w w w w w -
 //
 // The word behind each tile's spreads them over the banks. It is a copy of the next one, so that a window may reach over a tile's end.
@@ -30,7 +30,7 @@
 typedef long long i64;
 
 #define TILE_WORDS (TILE / 32)
-// Words of bits of a piece and its next tile, and behind them what makes them whole vectors.
+// Words of bits of a bundle and its next tile, and behind them what makes them whole vectors.
 #define BITS_WORDS (33 * (TILE_WORDS + 1) + 3)
 // Characters that these have bits of; from here less a window on there is but one row's end that counts.
 #define BITS_CHARS (33 * TILE)
@@ -83,7 +83,7 @@ struct CodeWords {
   }
 };
 
-// A lane on its way: places are counted from the first character of the piece.
+// A lane on its way: places are counted from the first character of the bundle.
 struct Way {
   const u32* ends;              // bits where rows end
   AddressOf<false>::Type said;  // where something is said of the next row that ends
@@ -121,7 +121,7 @@ __device__ __forceinline__ u32 each_block(const SegmentView& s, u32 block, u64 f
     PackedBlock own(s, mine);
     if (own.width > 48) own.width = 0;  // damaged: sums of such lengths may wrap, and rows have to ascend
     const i32 place = i32(max(min(i64(all_starts[mine] - from), most), -most));
-    if (lane > 0 && lane < 6 && own.width > 0) {  // those of this piece and the next one
+    if (lane > 0 && lane < 6 && own.width > 0) {  // those of this bundle and the next one
       prefetch(reinterpret_cast<u64>(own.bits));
       prefetch(reinterpret_cast<u64>(own.bits + 8 * own.width - 1));
     }
@@ -168,10 +168,10 @@ __device__ __forceinline__ u32 each_block(const SegmentView& s, u32 block, u64 f
   return last;
 }
 
-// What a warp knows of the rows of its piece.
-struct PieceRows {
+// What a warp knows of the rows of its bundle.
+struct BundleRows {
   u32 first;        // the number of the first row that begins in it
-  u32 crossing;     // the number of the row that ends behind the piece, ~0: there is none
+  u32 crossing;     // the number of the row that ends behind the bundle, ~0: there is none
   i32 begin, end;   // its characters
   bool at_start;    // whether a row begins at the first character
   bool in_symbols;  // whether rows may begin and end in one symbol
@@ -179,7 +179,7 @@ struct PieceRows {
 
   __device__ __forceinline__ bool too_long() const { return crossing != ~0u && end - begin > i32(MOST_ROW); }
 
-  // Takes eight neighbouring rows of a piece of `chars` characters, and sets the bits where they end. bits: zeros before. Where rows have no
+  // Takes eight neighbouring rows of a bundle of `chars` characters, and sets the bits where they end. bits: zeros before. Where rows have no
   // bytes, these are set again.
   __device__ __forceinline__ void note(u32 row, const i32* starts, bool long_rows, u32 chars, u32* bits) {
 #pragma unroll
@@ -230,9 +230,9 @@ struct LaneTile {
 };
 
 // Finds out about the rows of the lane's tile. bits: where rows end.
-__device__ __forceinline__ void find_begins(LaneTile& own, const u32* bits, const PieceRows& piece) {
+__device__ __forceinline__ void find_begins(LaneTile& own, const u32* bits, const BundleRows& bundle) {
   const u32 lane = lane_id(), *mine = bits + lane * (TILE_WORDS + 1), last = mine[TILE_WORDS - 1];
-  own.begins = own.chars > 0 && (lane == 0 ? piece.at_start : mine[-2] >> 31);
+  own.begins = own.chars > 0 && (lane == 0 ? bundle.at_start : mine[-2] >> 31);
   // A row that ends with the tile is followed by one of the next tile, or by none.
   u32 rows = own.begins;
 #pragma unroll
@@ -241,7 +241,7 @@ __device__ __forceinline__ void find_begins(LaneTile& own, const u32* bits, cons
     rows -= min(rows, own.chars > 0 ? mine[(own.chars - 1) / 32] >> (own.chars - 1) % 32 & 1 : rows);
   else
     rows -= last >> 31;
-  if (piece.too_long() && rows > 0 && u32(piece.begin) - lane * TILE < TILE) --rows;  // it is left out
+  if (bundle.too_long() && rows > 0 && u32(bundle.begin) - lane * TILE < TILE) --rows;  // it is left out
   own.rows = rows;
   own.before = warp_inclusive_sum(rows) - rows;
   own.stop = lane * TILE + own.chars;
@@ -254,19 +254,19 @@ __device__ __forceinline__ void find_begins(LaneTile& own, const u32* bits, cons
       return;
     }
   }
-  if (piece.crossing != ~0u) own.stop = u32(piece.too_long() ? piece.begin : piece.end);
+  if (bundle.crossing != ~0u) own.stop = u32(bundle.too_long() ? bundle.begin : bundle.end);
 }
 
-// Writes what is said of `count` rows, the first of them number `from` of the piece's rows, to the column's `answers`. It lies in shared memory as
+// Writes what is said of `count` rows, the first of them number `from` of the bundle's rows, to the column's `answers`. It lies in shared memory as
 // it does there modulo 4.
-__device__ __forceinline__ void write_said(const SegmentView& s, const PieceRows& piece, u32 from, u32 count,
+__device__ __forceinline__ void write_said(const SegmentView& s, const BundleRows& bundle, u32 from, u32 count,
                                            const u8* said, u64 column_answers) {
   const u32 lane = lane_id();
   u8* const answers = reinterpret_cast<u8*>(column_answers) + s.first_row;
-  u8* const to = answers + piece.first + from;
+  u8* const to = answers + bundle.first + from;
   const u32 skew = u32(reinterpret_cast<u64>(to) & 3);
-  count = u32(min(u64(count), s.rows - min(s.rows, u64(piece.first) + from)));
-  if (!piece.gaps) {
+  count = u32(min(u64(count), s.rows - min(s.rows, u64(bundle.first) + from)));
+  if (!bundle.gaps) {
     for (u32 i = 4 * lane; i < skew + count; i += 128) {
       if (i >= skew && i + 4 <= skew + count) {
         *reinterpret_cast<u32*>(to - skew + i) = answers_of(*reinterpret_cast<const u32*>(said + i));
@@ -280,7 +280,7 @@ __device__ __forceinline__ void write_said(const SegmentView& s, const PieceRows
   }
   u32 seen = 0;
 #pragma unroll 1
-  for (u64 row = piece.first + lane; seen < from + count && row - lane < s.rows; row += 32) {
+  for (u64 row = bundle.first + lane; seen < from + count && row - lane < s.rows; row += 32) {
     const bool there = row < s.rows && PackedBlock(s, row / ROW_BLOCK).length(u32(row % ROW_BLOCK)) != 0;
     const u32 some = __ballot_sync(ALL_LANES, there), at = seen + __popc(some & ((1u << lane) - 1)) - from;
     if (there && at < count) answers[row] = u8(answers_of(said[skew + at]));
@@ -293,13 +293,14 @@ __device__ __forceinline__ u32 rows_room(u32 codes_capacity, u32 said_capacity) 
   return 4 * BITS_WORDS + said_capacity + codes_capacity + RUN_ON_NBYTES + 16;
 }
 
-// Answers for the rows that begin in this warp's pieces, from tile `first_tile` on; answers: address of those of the column. A codec's automaton
-// has run_tile(codes, at, begins, tile, count, chars, single, second, way): over the `count` bytes of codes of a tile, from byte `at` of `codes` on, which stand
-// for `chars` characters, and on over the next tiles' codes as far as the lane has to. begins: a row begins with the tile; single: rows may
+// Answers for the rows that begin in this warp's bundles, from tile `first_tile` on; answers: address of those of the column. A codec's automaton
+// has run_tile(codes, at, begins, tile, count, chars, single, second, way): over the `count` bytes of codes of a tile, from byte `at` of
+// `codes` on, which stand for `chars` characters, and on over the next tiles' codes as far as the lane has to. begins: a row begins with the tile; single: rows may
 // begin and end in eight characters; second: it is said of undecided rows that they are, else of those that count.
 template <typename Automaton>
 __device__ __forceinline__ void answer_rows(const Automaton& automaton, const SegmentView& s, u32 first_tile,
-                                            u32 codes_capacity, u32 said_capacity, u32 pieces, u32* room, u64 answers) {
+                                            u32 codes_capacity, u32 said_capacity, u32 bundles, u32* room,
+                                            u64 answers) {
   const u32 lane = lane_id();
   u32 *const ends = room, *const codes_at = ends + BITS_WORDS + said_capacity / 4;
   u8* const said = reinterpret_cast<u8*>(ends + BITS_WORDS);
@@ -320,13 +321,13 @@ __device__ __forceinline__ void answer_rows(const Automaton& automaton, const Se
   __syncwarp();
 
 #pragma unroll 1
-  for (bool more = true; more;) {  // pieces
+  for (bool more = true; more;) {  // bundles
     const u64 from = u64(first_tile) * TILE;
     LaneTile own;
-    u32 piece_chars, length;
+    u32 bundle_chars, length;
     {
       const u64 chars = s.chars, tile_begin = from + lane * TILE, codes_nbytes = s.codes_nbytes;
-      piece_chars = u32(min(u64(32 * TILE), chars - from));
+      bundle_chars = u32(min(u64(32 * TILE), chars - from));
       own.chars = tile_begin < chars ? u32(min(u64(TILE), chars - tile_begin)) : 0;
       own.count = length = length_of_tile(s, first_tile + lane, (chars + TILE - 1) / TILE);
       const u32 behind = kept + warp_inclusive_sum(own.count);
@@ -339,9 +340,9 @@ __device__ __forceinline__ void answer_rows(const Automaton& automaton, const Se
     for (u32 i = lane; i < BITS_WORDS / 4; i += 32) reinterpret_cast<uint4*>(ends)[i] = make_uint4(0, 0, 0, 0);
     __syncwarp();
     if (lane == 31) kept = own.start + length;
-    PieceRows rows = {~0u, ~0u, 0, 0, false, false, false};
-    block = each_block(s, block, from, piece_chars, [&](u32 row, const i32* starts, bool long_rows) {
-      rows.note(row, starts, long_rows, piece_chars, ends);
+    BundleRows rows = {~0u, ~0u, 0, 0, false, false, false};
+    block = each_block(s, block, from, bundle_chars, [&](u32 row, const i32* starts, bool long_rows) {
+      rows.note(row, starts, long_rows, bundle_chars, ends);
     });
     rows.share();
     __syncwarp();
@@ -392,6 +393,6 @@ __device__ __forceinline__ void answer_rows(const Automaton& automaton, const Se
       __syncwarp();
     }
     first_tile += 32;
-    more = first_tile % (32 * pieces) != 0 && u64(first_tile) * TILE < s.chars;
+    more = first_tile % (32 * bundles) != 0 && u64(first_tile) * TILE < s.chars;
   }
 }

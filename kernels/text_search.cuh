@@ -1,10 +1,10 @@
-// A search's bits: those of 32 tiles in a warp's shared memory, and of a piece in a plane, for kernels that search codes.
+// A search's bits: those of 32 tiles in a warp's shared memory, and of a bundle in a plane, for kernels that search codes.
 //
-//            tile 0 of the piece     tile 1                      tile 31                 behind the piece
+//            tile 0 of the bundle    tile 1                      tile 31                 behind the bundle
 //   bits     w w w w w w w w pad     w w w w w w w w pad  ...    w w w w w w w w pad     o o o o
 //
 // A word of padding behind each tile's spreads them over the banks. They go to the plane with coalesced stores. The overhang o, and the first
-// words of every piece, which another warp's overhang may reach, go there by atomic operations: whoever made the automata has set these
+// words of every bundle, which another warp's overhang may reach, go there by atomic operations: whoever made the automata has set these
 // to zero (write_zeros).
 #pragma once
 
@@ -14,7 +14,7 @@
 // Words of a plane's bits in a warp's shared memory: of 32 tiles, and of the next one as far as it has overhang.
 #define WARP_WORDS (32 * (TILE_WORDS + 1) + OVERHANG_WORDS)
 
-// Where word i of the piece's bits lies in shared memory.
+// Where word i of the bundle's bits lies in shared memory.
 __device__ __forceinline__ u32 padded_word(u32 i) { return i + i / TILE_WORDS; }
 
 // A tile's bits, of a lane that finds all of them from its first one on: a word is stored when it is full.
@@ -23,8 +23,8 @@ struct TileBits {
   u32 at;       // of its characters, the next one
   u32 pending;  // bits of the word that has it
 
-  __device__ __forceinline__ TileBits(u32* piece, u32 tile)
-      : words(piece + padded_word(tile * TILE_WORDS)), at(0), pending(0) {}
+  __device__ __forceinline__ TileBits(u32* bundle, u32 tile)
+      : words(bundle + padded_word(tile * TILE_WORDS)), at(0), pending(0) {}
 
   // Bit b of `found`: character `at` + b. Then `nbytes` characters, at most 32, are behind the lane.
   __device__ __forceinline__ void take(u32 found, u32 nbytes) {
@@ -42,7 +42,7 @@ struct TileBits {
   }
 };
 
-// Writes a plane's bits of a piece to `to`, and zeros in their place; says whether this lane saw some. next: a piece follows.
+// Writes a plane's bits of a bundle to `to`, and zeros in their place; says whether this lane saw some. next: a bundle follows.
 __device__ __forceinline__ bool write_bits(u32* words, u32* to, bool next) {
   const u32 lane = lane_id();
   u32 seen = 0;

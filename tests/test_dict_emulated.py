@@ -134,7 +134,7 @@ def test_strings(itemsize: int, schedule: str, gpu: Gpu, rng: np.random.Generato
     """Of short values and of long ones, of any number of rows, wherever they begin."""
     gpu.emulator.schedule = schedule
     short = [b"", b"a", b"REG AIR", b"TRUCK", b"0123456789abcdef", b"x" * 64]
-    for values in (short, [*short, b"y" * 65, b"z" * (2 * launch.CHARS_PIECE + 1)]):
+    for values in (short, [*short, b"y" * 65, b"z" * (2 * launch.CHARS_STRETCH + 1)]):
         for rows in (1, 7, 8, launch.READ_TILE + 3):
             codes = code_array(rng, rows if values is short else min(rows, 40), len(values), itemsize)
             for valid, wide, shift in ((None, False, 0), (rng.random(codes.size) < 0.8, True, 5)):

@@ -12,7 +12,7 @@ from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.choose import codec_of
-from cudf_fsst.codecs.text.launch import PIECE_TILES
+from cudf_fsst.codecs.text.launch import BUNDLE_TILES
 from cudf_fsst.codecs.text.layout import TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
@@ -49,13 +49,13 @@ def pool(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
 
 
 def room_for(segments: list[Segment]) -> int:
-    """Bytes that codes take where pieces lie one behind another, none of whose lanes needed more room."""
+    """Bytes that codes take where bundles lie one behind another, none of whose lanes needed more room."""
     total = 0
     for segment in segments:
         lengths = segment.section("tile_lengths").astype(np.int64) + 1
         total += sum(
-            -(-int(lengths[first : first + PIECE_TILES].sum()) // 16) * 16
-            for first in range(0, lengths.size, PIECE_TILES)
+            -(-int(lengths[first : first + BUNDLE_TILES].sum()) // 16) * 16
+            for first in range(0, lengths.size, BUNDLE_TILES)
         )
     return total
 
@@ -224,8 +224,8 @@ def test_which_columns(one_table: Gpu) -> None:
     assert planned(SEGMENT).pool == 0, "it has room for all that it may have"
     some = planned(5 * SEGMENT)
     assert some.pool > 0
-    _, pieces, tiles = some.slot_nbytes
-    whole = some.pool + some.nbytes + some.segments * (pieces + tiles)
+    _, bundles, tiles = some.slot_nbytes
+    whole = some.pool + some.nbytes + some.segments * (bundles + tiles)
     assert (64 << 20) - (2 << 20) < whole < 64 << 20
     assert planned(5 * SEGMENT, level="max").pool == 0
     assert planned(launch.ENCODE_GROUP * SEGMENT).pool > 0

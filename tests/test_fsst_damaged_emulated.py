@@ -103,7 +103,7 @@ def test_range_that_ends_before_it_begins(first: int, gpu: Gpu, rng: np.random.G
 def test_damage_in_many_places(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several sections at once, values close to the limits, codes that end too early."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(text_launch, "decode_pieces", lambda *_: 1 << seed)
+    monkeypatch.setattr(text_launch, "decode_bundles", lambda *_: 1 << seed)
     gpu.emulator.schedule = SCHEDULES[seed]
     gpu.device.order = "eager"
     for _ in range(6):

@@ -109,16 +109,16 @@ def test_tiles_that_are_almost_raw(tile_size: int, escapes: int, gpu: Gpu) -> No
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("pieces", [2, 4])
+@pytest.mark.parametrize("bundles", [2, 4])
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
-def test_pieces_a_warp(
-    tile_size: int, pieces: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+def test_bundles_a_warp(
+    tile_size: int, bundles: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large columns are decoded several pieces a warp; whole and from any row to any other."""
+    """Large columns are decoded several bundles a warp; whole and from any row to any other."""
     noise = rng.integers(0, 256, 30_000, dtype=np.uint8).tobytes()
     strings = column([*text(rng, SEGMENT), noise, *text(rng, SEGMENT // 2)])
     segments = gpu.cuda.compress(gpu.upload(strings), tile_size=tile_size)
-    monkeypatch.setattr(text_launch, "decode_pieces", lambda *_: pieces)
+    monkeypatch.setattr(text_launch, "decode_bundles", lambda *_: bundles)
     same_strings(gpu.download(gpu.cuda.decompress(segments)), strings)
     host = gpu.cuda.to_host(segments)
     for start, stop in [

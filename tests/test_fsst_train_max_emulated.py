@@ -80,7 +80,7 @@ CASES = {
     "one byte": b"x",
     "two bytes": b"\0\0",
     "text": words(1, 9000),
-    "a piece and a byte": words(4, train_max.PIECE + 1),
+    "a stretch and a byte": words(4, train_max.STRETCH + 1),
     "noise": noise(6000),
     "noise of 16 values": noise(6000, 16),
     "zeros": bytes(5000),

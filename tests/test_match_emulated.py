@@ -193,7 +193,7 @@ def test_questions(tile_size: int, level: str, gpu: Gpu, rng: np.random.Generato
 @pytest.mark.parametrize("gpu", GPUS, indirect=True)
 @pytest.mark.parametrize("tile_size", TILE_SIZES)
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
-    """Across tiles, pieces and segments, at rows' ends, up to the longest; on small GPUs their automata do not fit."""
+    """Across tiles, bundles and segments, at rows' ends, up to the longest; on small GPUs their automata do not fit."""
     long = b"a pattern of as many bytes as a state machine takes: sixty-three"
     patterns = (b"q", b"ab", b"aba", b"final deposits", long[:40], long[:63])
     pieces = []
@@ -215,7 +215,7 @@ def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Genera
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile_size", TILE_SIZES[:3])
-def test_pieces_of_raw_tiles(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
+def test_bundles_of_raw_tiles(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
     """Bytes that no table makes smaller; matches at every place, across what lanes have there, up to the longest."""
     long = bytes(range(200, 240))
     whole = bytearray(rng.integers(0, 200, 3 * 32 * tile_size + 900, dtype=np.uint8).tobytes())
@@ -558,7 +558,7 @@ def test_validity(nulls: bool, gpu: Gpu, rng: np.random.Generator) -> None:
 def test_damage(seed: int, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong answers are fine; touching other memory is not, and the sanitizers watch."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(text_launch, "decode_pieces", lambda *_: 1 << seed % 3)
+    monkeypatch.setattr(text_launch, "decode_bundles", lambda *_: 1 << seed % 3)
     gpu.emulator.schedule = SCHEDULES[seed % 3]
     for _ in range(5):
         rows = mixed(rng, int(rng.integers(1, 30_000)), nulls=True)

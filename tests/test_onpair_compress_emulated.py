@@ -142,7 +142,7 @@ def test_tables_are_compared_there(
 @pytest.mark.parametrize("rows", ["few", "many"])
 def test_many_segments(rows: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some are described while others are encoded; many rows are measured before training takes all the GPU."""
-    monkeypatch.setattr("cudf_fsst.codecs.onpair.launch.FEW_PIECES", 0)
+    monkeypatch.setattr("cudf_fsst.codecs.onpair.launch.FEW_BUNDLES", 0)
     if rows == "many":
         monkeypatch.setattr("cudf_fsst.codecs.text.cuda_tables._MANY_ROW_BLOCKS", 0)
     strings = column([*text(rng, 9 * SEGMENT)])

@@ -32,19 +32,19 @@ def _encode(
     `shape`: of onpair_encode, or with ENCODE_FEW_THREADS of onpair_encode_few.
     """
     tiles = -(-chars.size // tile_size)
-    pieces = -(-tiles // 32)
+    bundles = -(-tiles // 32)
     text_at = emulator.buffer(chars, offset=offset)
     first_char = emulator.buffer(np.array([text_at.address - 100], np.uint64))
     bounds = emulator.buffer(np.array([100, 100 + chars.size], np.uint64))
     looked_up = emulator.buffer(launch.lookup(table))
-    slot = emulator.buffer(pieces * 32 * tile_size)
-    piece_lengths = emulator.buffer(np.zeros(2 * pieces, np.uint32))
+    slot = emulator.buffer(bundles * 32 * tile_size)
+    bundle_lengths = emulator.buffer(np.zeros(2 * bundles, np.uint32))
     tile_lengths = emulator.buffer(np.zeros(tiles, np.uint8 if tile_size <= 256 else np.uint16))
     total = emulator.buffer(np.zeros(1, np.uint64))
     taken = emulator.buffer(np.zeros(1, np.uint64))
     wave = WaveView(
         *(first_char.address, bounds.address, looked_up.address, 0, 0, tiles, slot.address),
-        *(piece_lengths.address, tile_lengths.address, total.address, 0, 0, taken.address),
+        *(bundle_lengths.address, tile_lengths.address, total.address, 0, 0, taken.address),
     )
     module = emulator.load("onpair_encode.cu", launch.defines(tile_size, shape.table > 0))
     few, threads = shape.threads == launch.ENCODE_FEW_THREADS, min(shape.threads, 64)
@@ -53,8 +53,8 @@ def _encode(
         [emulator.buffer(words([wave])), np.uint32(shape.table)],
         shared_mem=shape.shared if few else shape.table + 4 * (tile_size // 8 + 1) * threads,
     )
-    lengths = piece_lengths.read(np.uint32)[:pieces]
-    slots = slot.read().reshape(pieces, 32 * tile_size)
+    lengths = bundle_lengths.read(np.uint32)[:bundles]
+    slots = slot.read().reshape(bundles, 32 * tile_size)
     codes = np.concatenate([slots[i, :n] for i, n in enumerate(lengths)])
     assert int(total.read(np.uint64)[0]) == codes.size
     return codes, tile_lengths.read(np.uint8 if tile_size <= 256 else np.uint16)
@@ -69,7 +69,7 @@ def _decode(
     tile_size: int,
     spans: Sequence[tuple[int, int]],
     offset: int,
-    pieces: int = 1,
+    bundles: int = 1,
     shared_per_block: int = 232448,
     share: float = 7 / 6,
 ) -> npt.NDArray[np.uint8]:
@@ -105,14 +105,14 @@ def _decode(
         position += b - a
         first = a // tile_size // 128 * 128
         covered = max(0, -(-b // tile_size) - first) if b > a else 0
-        units.append(units[-1] + -(-covered // (threads * pieces)))
+        units.append(units[-1] + -(-covered // (threads * bundles)))
     module = emulator.load("onpair_decode.cu", launch.defines(tile_size, staged))
     module.launch(
         "onpair_decode",
         *(units[-1], threads),
         [
             *(views.view(np.uint64), np.array(units[:-1], np.uint32)),
-            *(np.uint32(len(tables)), np.uint32(shape.codes_capacity), np.uint32(pieces)),
+            *(np.uint32(len(tables)), np.uint32(shape.codes_capacity), np.uint32(bundles)),
         ],
         shared_mem=most + (shape.shared - most) // (shape.threads // 32) * (threads // 32),
     )
@@ -168,10 +168,10 @@ def test_decode(kind: str, tile_size: int, bits: int, emulator: Emulator, rng: n
     codes, lengths = [one[0] for one in made], [one[1] for one in made]
     whole = [(0, part.size) for part in parts]
     some = [(5, parts[0].size - 3), (0, 1), (3 * tile_size, 3 * tile_size + 40)]
-    for spans, pieces, shared, share in ((whole, 1, 232448, 1), (whole, 2, 65536, 0.5), (some, 1, 232448, 7 / 6)):
+    for spans, bundles, shared, share in ((whole, 1, 232448, 1), (whole, 2, 65536, 0.5), (some, 1, 232448, 7 / 6)):
         offset = int(rng.integers(0, 32))
         sizes = [part.size for part in parts]
-        found = _decode(emulator, tables, codes, lengths, sizes, tile_size, spans, offset, pieces, shared, share)
+        found = _decode(emulator, tables, codes, lengths, sizes, tile_size, spans, offset, bundles, shared, share)
         expected = np.concatenate([part[a:b] for part, (a, b) in zip(parts, spans, strict=True)])
         np.testing.assert_array_equal(found, expected)
 

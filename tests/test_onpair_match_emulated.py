@@ -51,7 +51,7 @@ def test_questions(tile_size: int, bits: int, gpu: Gpu, rng: np.random.Generator
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("tile_size", [128, 512])
 def test_patterns_at_every_place(tile_size: int, gpu: Gpu, rng: np.random.Generator) -> None:
-    """Across tiles, pieces and segments, at rows' ends, up to the longest, whose automata fit no shared memory."""
+    """Across tiles, bundles and segments, at rows' ends, up to the longest, whose automata fit no shared memory."""
     long = b"a pattern of as many bytes as a state machine takes: sixty-three"
     patterns = (b"q", b"ab", b"aba", b"final deposits", long[:40], long[:63])
     pieces = [

@@ -57,7 +57,7 @@ def test_damaged(gpu: Gpu, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_lengths_whose_sums_wrap(wide: bool, gpu: Gpu, rng: np.random.Generator) -> None:
-    """Rows that seem to begin and end in a piece, and lie far outside of it."""
+    """Rows that seem to begin and end in a bundle, and lie far outside of it."""
     rows = [b"x" * (220 if i % 97 == 0 else int(n)) for i, n in enumerate(rng.integers(8, 16, 3000))]
     whole = compressed(rows, 11, 256)[0]
     damaged = dataclasses.replace(whole, meta=whole.meta.copy())

@@ -294,9 +294,9 @@ class DeviceTextCodec(Protocol):
         """
 
     def decode_kernel(self, tile_size: int) -> Any:
-        """``decode(views, first_units, count, codes_capacity, pieces)``.
+        """``decode(views, first_units, count, codes_capacity, bundles)``.
 
-        It writes the characters that are wanted of `count` segments. A thread block decodes `pieces` times as many
+        It writes the characters that are wanted of `count` segments. A thread block decodes `bundles` times as many
         tiles as it has threads, of the segment whose ``first_units`` is the last one not above the block's number.
         """
 

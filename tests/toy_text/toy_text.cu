@@ -4,14 +4,14 @@
 
 // block: any number of threads. grid: as fsst_decode.
 extern "C" __global__ void toy_decode(const SegmentView* segments, const u32* first_units, u32 segment_count, u32,
-                                      u32 pieces) {
+                                      u32 bundles) {
   const u32 k = find_unit(first_units, segment_count, blockIdx.x);
   const SegmentView& s = segments[k];
   const u32 plus = *reinterpret_cast<const u32*>(s.table);
   const u64 tiles = (s.chars + TILE - 1) / TILE;
   const u64 first =
-      s.char_begin / TILE / TILE_BLOCK * TILE_BLOCK + u64(blockIdx.x - first_units[k]) * blockDim.x * pieces;
-  for (u32 i = threadIdx.x; i < blockDim.x * pieces; i += blockDim.x) {
+      s.char_begin / TILE / TILE_BLOCK * TILE_BLOCK + u64(blockIdx.x - first_units[k]) * blockDim.x * bundles;
+  for (u32 i = threadIdx.x; i < blockDim.x * bundles; i += blockDim.x) {
     const u64 tile = first + i, begin = tile * TILE;
     if (tile >= tiles || begin >= s.char_end) return;
     const u64 end = min(begin + TILE, s.chars);
@@ -49,7 +49,7 @@ __device__ __forceinline__ u32 toy_codes(const u8* text, u32 n, u32 plus, u8* to
   return min(length, n);
 }
 
-// A warp encodes a piece of 32 tiles, back to back into its place. grid: x any, y = waves; block: any number of warps.
+// A warp encodes a bundle of 32 tiles, back to back into its place. grid: x any, y = waves; block: any number of warps.
 extern "C" __global__ void toy_encode(const WaveView* waves) {
   const WaveView& wave = waves[blockIdx.y];
   const u32 lane = lane_id(), warps = blockDim.x / 32, plus = *reinterpret_cast<const u32*>(wave.tables);
@@ -57,18 +57,18 @@ extern "C" __global__ void toy_encode(const WaveView* waves) {
   const u64* const bounds = reinterpret_cast<const u64*>(wave.bounds);
   const u64 chars = bounds[1] - bounds[0];
   const u64 tiles = min((chars + TILE - 1) / TILE - wave.tile_begin, wave.tile_limit);
-  for (u64 piece = blockIdx.x * warps + threadIdx.x / 32; 32 * piece < tiles; piece += gridDim.x * warps) {
-    const u64 tile = 32 * piece + lane, begin = (wave.tile_begin + tile) * TILE;
+  for (u64 bundle = blockIdx.x * warps + threadIdx.x / 32; 32 * bundle < tiles; bundle += gridDim.x * warps) {
+    const u64 tile = 32 * bundle + lane, begin = (wave.tile_begin + tile) * TILE;
     const u32 n = tile < tiles ? u32(min(chars - begin, u64(TILE))) : 0;
     const u8* const text = reinterpret_cast<const u8*>(first_char + bounds[0] + begin);
     const u32 length = toy_codes(text, n, plus, nullptr), inclusive = warp_inclusive_sum(length);
-    u8* const to = reinterpret_cast<u8*>(wave.slot + piece * (32 * TILE) + (inclusive - length));
+    u8* const to = reinterpret_cast<u8*>(wave.slot + bundle * (32 * TILE) + (inclusive - length));
     if (length < n)
       toy_codes(text, n, plus, to);
     else
       for (u32 i = 0; i < n; ++i) to[i] = text[i];
     if (lane == 31) {
-      reinterpret_cast<u32*>(wave.piece_lengths)[piece] = inclusive;
+      reinterpret_cast<u32*>(wave.bundle_lengths)[bundle] = inclusive;
       atomicAdd(reinterpret_cast<u64*>(wave.codes_nbytes), u64(inclusive));
     }
     if (n > 0 && TILE <= 256) reinterpret_cast<u8*>(wave.tile_lengths)[tile] = u8(length - 1);

@@ -147,7 +147,7 @@ def write(tables: JobTables, pieces: Sequence[WritingPiece]) -> None:
     _add(tables, "dict_write", pieces, _grids(pieces, launch.WRITE_BLOCKS * multiprocessors))
     with_chars = [piece for piece in pieces if piece.to.limit]
     if with_chars:
-        of_block, limit = launch.CHARS_PIECE * (launch.READ_THREADS // 32), 8 * multiprocessors
+        of_block, limit = launch.CHARS_STRETCH * (launch.READ_THREADS // 32), 8 * multiprocessors
         _add(tables, "dict_chars", with_chars, [min(blocks(piece.to.limit, of_block), limit) for piece in with_chars])
 
 

@@ -60,13 +60,13 @@ READ_TILE = 2 * READ_THREADS * READ_ROWS
 #: Values whose lengths a thread block keeps; thread blocks of dict_write on a multiprocessor.
 READ_KEPT, WRITE_BLOCKS = 1024, 4
 #: Characters of a warp of dict_chars.
-CHARS_PIECE = 2048
+CHARS_STRETCH = 2048
 READ_DEFINES = {
     "READ_THREADS": READ_THREADS,
     "READ_ROWS": READ_ROWS,
     "READ_TILE": READ_TILE,
     "READ_KEPT": READ_KEPT,
-    "CHARS_PIECE": CHARS_PIECE,
+    "CHARS_STRETCH": CHARS_STRETCH,
     "SCAN_THREADS": SCAN_THREADS,
 }
 

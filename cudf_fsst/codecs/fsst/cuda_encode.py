@@ -17,7 +17,7 @@ from ...device.kernels import Kernel
 from ...device.memory import Lane, current_device, device_attributes
 from ..cuda_kernels import blocks
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
-from ..text.launch import PIECE_TILES
+from ..text.launch import BUNDLE_TILES
 from ..text.views import WORD, ScopeView, words
 from . import kernel_tables, launch, train_max
 from .cuda_kernels import choices, get_kernel
@@ -154,10 +154,10 @@ class FsstMaxEncoder(FsstEncoder):
 def _grid(most: int, tiles: int, threads: int, groups: int) -> int:
     """Thread blocks of a group, as few of the `most` that there are room for as have work.
 
-    One group may have a block a piece; of several, blocks that find no multiprocessor free would load tables in vain.
+    One group may have a block a bundle; of several, blocks that find no multiprocessor free would load tables in vain.
     """
-    pieces = blocks(tiles, PIECE_TILES)
-    return min(most, pieces, max(blocks(pieces, threads // 32), device_attributes()["multiprocessors"] // groups))
+    bundles = blocks(tiles, BUNDLE_TILES)
+    return min(most, bundles, max(blocks(bundles, threads // 32), device_attributes()["multiprocessors"] // groups))
 
 
 _ENCODERS: dict[str, Sequence[TileEncoder]] = {"default": [FsstEncoder()], "max": [FsstMaxEncoder()]}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..part import align
 from ..text import launch as text
-from ..text.launch import PIECE_TILES, SearchShape, Shape
+from ..text.launch import BUNDLE_TILES, SearchShape, Shape
 from ..text.layout import ROW_BLOCK, TILE_SIZES
 from ..text.plan import SAMPLE_CHUNK, SAMPLE_CHUNKS
 from . import train, train_max
@@ -110,7 +110,7 @@ def train_max_defines() -> dict[str, int]:
         **DEFINES,
         "SAMPLE_CHUNK": SAMPLE_CHUNK,
         "MAX_SAMPLE_CHUNKS": SAMPLE_CHUNKS["max"],
-        "PIECE": train_max.PIECE,
+        "STRETCH": train_max.STRETCH,
         "PART_CHUNKS": train_max.PART // SAMPLE_CHUNK,
         "MOST_SYMBOLS": train_max.MOST_SYMBOLS,
         "BUCKET_BITS": train_max.BUCKET_BITS,
@@ -181,7 +181,7 @@ def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
 
 
 def _encode_warp_nbytes(tile_size: int) -> int:
-    return PIECE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
+    return BUNDLE_TILES * 4 * (tile_size // 4 + _ROW_EXTRA_WORDS)
 
 
 #: Warps of a block that fsst_decode is compiled for.
@@ -286,7 +286,7 @@ def encode_max_shape(tile_size: int, shared_per_block: int, tables_nbytes: int) 
     The tables are staged in shared memory if half of the warps still fit, of those that would without. Else only their
     beginning is, and a third of the shared memory is left to the L1, for the rest of them.
     """
-    warp, header = PIECE_TILES * (tile_size + 4), MAX_TABLES.itemsize
+    warp, header = BUNDLE_TILES * (tile_size + 4), MAX_TABLES.itemsize
     if shared_per_block < header + warp:
         raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
     most = min(32, (shared_per_block - header) // warp)
@@ -381,7 +381,7 @@ def decode_shape(
     With `most_warps` a block has that many, or as many as fit it.
     """
     while codes_capacity >= tile_size + 16:
-        per_warp = PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
+        per_warp = BUNDLE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + 32 + codes_capacity
         best, most = Shape(0, 0), 0
         for warps in range(1, (most_warps or DECODE_WARPS_MAX) + 1):
             shared = DECODE_TABLE_NBYTES + warps * per_warp
@@ -400,7 +400,7 @@ def search_shape(
     tile_size: int, codes_capacity: int, states: int, planes: int, shared_per_block: int, shared_per_multiprocessor: int
 ) -> SearchShape:
     """Shape of fsst_search. The automaton is in shared memory if half of the warps fit of those that would without."""
-    beside = 4 * planes * (PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS)
+    beside = 4 * planes * (BUNDLE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS)
     most = _SEARCH_WARPS_MAX, _SEARCH_RESIDENT
     limits = shared_per_block, shared_per_multiprocessor
     return text.staging_shape(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)

@@ -4,9 +4,9 @@ The search begins with the table of the default level, which it improves in roun
 codes as can be, from both ends, so that for every place the fewest codes before and behind it are known. From these
 follows
 
-* what a string that is no symbol would save: for each place where it stands, the codes of the whole piece less those
+* what a string that is no symbol would save: for each place where it stands, the codes of the whole stretch less those
   before it, less those behind it, less one;
-* what a symbol is worth: for each place where the parse uses it, how many more codes the piece takes if it is cut
+* what a symbol is worth: for each place where the parse uses it, how many more codes the stretch takes if it is cut
   somewhere within the symbol (a single byte: one more, for its escape).
 
 The strings that save most join the table, and the symbols that are worth least leave it, in two steps with a parse
@@ -56,8 +56,8 @@ from .train import chunk_bounds
 ROUNDS = (*[96] * 10, 48, 24, 8)
 #: Symbols of a table at most, before some leave it.
 MOST_SYMBOLS = MAX_SYMBOLS + max(ROUNDS)
-#: Bytes that are parsed by themselves, as a tile is.
-PIECE = SAMPLE_CHUNK // 2
+#: Bytes of a stretch, half a chunk, which is parsed by itself as a tile is.
+STRETCH = SAMPLE_CHUNK // 2
 #: Bytes of the sample in which a round looks for strings; the rounds take turns through the sample.
 PART = 32768
 #: Savings are added up in 2^16 buckets; strings of the best 512 at most are looked at. Where these are more than 6144,
@@ -76,7 +76,7 @@ _CLASSES = 256
 
 @njit()
 def _fewest(text: int, nbytes: int, following: Any, masks: Any, states: Any, begin: Any, ahead: Any) -> Any:
-    """Parse the piece at `text` from its end: state and mask at each place, and the fewest codes from there on."""
+    """Parse the stretch at `text` from its end: state and mask at each place, and the fewest codes from there on."""
     ahead[nbytes] = 0
     state = np.int64(0)
     for i in range(nbytes - 1, -1, -1):
@@ -137,7 +137,7 @@ def _bucket(hashed: Any) -> Any:
 
 @njit()
 def _offer(text: int, nbytes: int, behind: Any, ahead: Any, sums: Any) -> None:
-    """Add to `sums` what each string of the piece would save that begins where a best parse may be cut.
+    """Add to `sums` what each string of the stretch would save that begins where a best parse may be cut.
 
     The places where none is are marked in `behind`, by -1.
     """
@@ -214,13 +214,13 @@ def _measure(
     ahead: Any,
     behind: Any,
 ) -> int:
-    """Parse all pieces; fill `worth` and `uses` of every symbol and, unless `part` is negative, `sums`.
+    """Parse all stretches; fill `worth` and `uses` of every symbol and, unless `part` is negative, `sums`.
 
-    Returns the bytes of codes; pieces that take more than their bytes are stored as they are. Rows of `ahead` and
-    `behind` are those of the part's pieces; the last row is for all others.
+    Returns the bytes of codes; stretches that take more than their bytes are stored as they are. Rows of `ahead` and
+    `behind` are those of the part's stretches; the last row is for all others.
     """
-    states, begin = np.empty(PIECE, np.int64), np.empty(PIECE, np.uint64)
-    # Bit k: a symbol of k + 1 bytes begins there. (It ends within the piece: the automaton starts anew at every end.)
+    states, begin = np.empty(STRETCH, np.int64), np.empty(STRETCH, np.uint64)
+    # Bit k: a symbol of k + 1 bytes begins there. (It ends within the stretch: the automaton starts anew at every end.)
     masks = np.zeros(codes.shape[0], np.uint8)
     for state in range(codes.shape[0]):
         for k in range(MAX_SYMBOL_LENGTH):
@@ -231,9 +231,9 @@ def _measure(
     sums[:] = 0
     total = 0
     rows = 0
-    for piece in range(starts.size):
-        text, nbytes = sample + starts[piece], ends[piece] - starts[piece]
-        offered = part >= 0 and chunks[piece] % parts == part
+    for stretch in range(starts.size):
+        text, nbytes = sample + starts[stretch], ends[stretch] - starts[stretch]
+        offered = part >= 0 and chunks[stretch] % parts == part
         row = rows if offered else ahead.shape[0] - 1
         total += min(_fewest(text, nbytes, following, masks, states, begin, ahead[row]), nbytes)
         _weigh(nbytes, codes, states, begin, behind[row], ahead[row], worth, uses)
@@ -268,9 +268,9 @@ def _find(
         buckets += counts[lowest]
     savings[:] = 0
     row, strings = 0, 0
-    for piece in range(starts.size):
-        if chunks[piece] % parts == part:
-            text, nbytes = sample + starts[piece], ends[piece] - starts[piece]
+    for stretch in range(starts.size):
+        if chunks[stretch] % parts == part:
+            text, nbytes = sample + starts[stretch], ends[stretch] - starts[stretch]
             strings += _collect(text, nbytes, behind[row], ahead[row], sums, lowest, entries, lengths, savings)
             if strings > most:
                 return False
@@ -279,30 +279,30 @@ def _find(
 
 
 class _Sample:
-    """A sample, cut into pieces, and the memory of its parses."""
+    """A sample, cut into stretches, and the memory of its parses."""
 
     def __init__(self, sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.int64]) -> None:
         starts, ends = chunk_bounds(sample, chunk_starts)
         self.sample = padded_copy(sample, 8)  # eight bytes are read at every place
         self.parts = max(1, -(-sample.size // PART))
-        pieces = -(-(ends - starts) // PIECE)
-        self.chunks = np.repeat(np.arange(starts.size), pieces)
-        before = np.cumsum(pieces) - pieces
-        self.starts = starts[self.chunks] + PIECE * (np.arange(self.chunks.size) - before[self.chunks])
-        self.ends = np.minimum(self.starts + PIECE, ends[self.chunks])
+        stretches = -(-(ends - starts) // STRETCH)
+        self.chunks = np.repeat(np.arange(starts.size), stretches)
+        before = np.cumsum(stretches) - stretches
+        self.starts = starts[self.chunks] + STRETCH * (np.arange(self.chunks.size) - before[self.chunks])
+        self.ends = np.minimum(self.starts + STRETCH, ends[self.chunks])
         self.classes = np.arange(256, dtype=np.uint8)  # every byte is one
         self.following = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, 256), np.uint16)
         self.codes = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, MAX_SYMBOL_LENGTH), np.int16)
         rows = int(np.bincount(self.chunks % self.parts).max(initial=0)) + 1
-        self.ahead = np.empty((rows, PIECE + 1), np.int32)
-        self.behind = np.empty((rows, PIECE + 1), np.int32)
+        self.ahead = np.empty((rows, STRETCH + 1), np.int32)
+        self.behind = np.empty((rows, STRETCH + 1), np.int32)
         self.sums = np.empty(1 << BUCKET_BITS, np.int32)
         self.entries = np.empty(STRING_SLOTS, np.uint64)
         self.lengths = np.empty(STRING_SLOTS, np.int64)
         self.savings = np.zeros(STRING_SLOTS, np.int64)
 
     @property
-    def pieces(self) -> tuple[Any, ...]:
+    def stretches(self) -> tuple[Any, ...]:
         return address(self.sample), self.starts, self.ends, self.chunks
 
     def measure(
@@ -313,7 +313,7 @@ class _Sample:
         worth, uses = np.empty(symbols.size, np.int64), np.empty(symbols.size, np.int64)
         automaton = self.following[:states], self.codes[:states]
         sums = self.sums if part >= 0 else self.sums[:0]
-        total = _measure(*self.pieces, *automaton, part, self.parts, worth, uses, sums, self.ahead, self.behind)
+        total = _measure(*self.stretches, *automaton, part, self.parts, worth, uses, sums, self.ahead, self.behind)
         return total, worth, uses
 
     def best_strings(self, part: int, count: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
@@ -323,7 +323,7 @@ class _Sample:
         string is better, then the smaller little-endian number.
         """
         table = self.entries, self.lengths, self.savings, MOST_STRINGS
-        if not _find(*self.pieces, part, self.parts, self.sums, self.ahead, self.behind, *table):
+        if not _find(*self.stretches, part, self.parts, self.sums, self.ahead, self.behind, *table):
             return self.entries[:0], self.lengths[:0]
         places = np.flatnonzero((self.savings > 0) & (self.savings > self.lengths))
         strings, lengths = self.entries[places], self.lengths[places]

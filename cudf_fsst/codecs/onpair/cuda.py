@@ -17,7 +17,7 @@ from ...device.memory import Lane, current_device, device_attributes
 from ..cuda_kernels import blocks, get_kernel
 from ..text import launch as text_launch
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
-from ..text.launch import PIECE_TILES, SearchShape
+from ..text.launch import BUNDLE_TILES, SearchShape
 from ..text.views import WORD, ScopeView, words
 from . import launch, plan
 from .cuda_match import answer as answer
@@ -100,18 +100,18 @@ class OnPairEncoder(TileEncoder):
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
         """See `TileEncoder`. Tables of a launch have one size."""
-        waves, pieces = groups * per_group, blocks(tiles, PIECE_TILES)
+        waves, bundles = groups * per_group, blocks(tiles, BUNDLE_TILES)
         multiprocessors = device_attributes()["multiprocessors"]
-        few = groups * pieces <= multiprocessors * launch.FEW_PIECES
+        few = groups * bundles <= multiprocessors * launch.FEW_BUNDLES
         kernel, shape = _encoding(current_device(), tile_size, tables_nbytes, few)
         if few and shape.table:
-            grid = min(blocks(pieces, per_group), max(1, multiprocessors // waves))
+            grid = min(blocks(bundles, per_group), max(1, multiprocessors // waves))
             arguments = np.uint64(waves_at), np.uint32(shape.table)
             lane.launch(kernel, (grid, waves), shape.threads, arguments, shape.shared)
             return
-        if pieces > multiprocessors * shape.threads // 32:  # segments take turns
+        if bundles > multiprocessors * shape.threads // 32:  # segments take turns
             multiprocessors -= multiprocessors * launch.COMPACT_SHARE // 128
-        grid = min(multiprocessors, pieces, max(blocks(pieces, shape.threads // 32), multiprocessors // waves))
+        grid = min(multiprocessors, bundles, max(blocks(bundles, shape.threads // 32), multiprocessors // waves))
         lane.launch(kernel, (grid, waves), shape.threads, (np.uint64(waves_at), np.uint32(shape.table)), shape.shared)
 
 
@@ -125,7 +125,7 @@ def _training(_device: int, bits: int) -> tuple[Kernel, int]:
 
 @cache
 def _encoding(_device: int, tile_size: int, tables_nbytes: int, few: bool) -> tuple[Kernel, launch.OnPairShape]:
-    """The kernel that encodes (few) pieces by tables of so many bytes on a device, and its shape."""
+    """The kernel that encodes (few) bundles by tables of so many bytes on a device, and its shape."""
     bits = next(bits for bits in BITS if launch.lookup_nbytes(bits) >= tables_nbytes)
     of_few = launch.encode_few_shape(tile_size, device_attributes()["shared_per_block"], bits) if few else None
     if of_few:

@@ -11,7 +11,7 @@ from ...device.memory import Lane, device_attributes
 from ..cuda_kernels import get_kernel
 from ..text import cuda_rows, cuda_search
 from ..text.cuda_reading import Reading
-from ..text.launch import PIECE_TILES, SearchShape, values_defines
+from ..text.launch import BUNDLE_TILES, SearchShape, values_defines
 from ..text.search import Plan
 from . import launch
 from .symbols import BITS
@@ -38,8 +38,8 @@ class OnPairSearcher:
     def shape(self, tile_size: int, codes_nbytes: int, tiles: int, states: int, planes: int) -> SearchShape:
         attributes = device_attributes()
         limits = attributes["shared_per_block"], attributes["shared_per_multiprocessor"]
-        of_piece = PIECE_TILES * codes_nbytes // max(tiles, 1)
-        return launch.search_shape(tile_size, of_piece, states, planes, self._bits, limits)
+        of_bundle = BUNDLE_TILES * codes_nbytes // max(tiles, 1)
+        return launch.search_shape(tile_size, of_bundle, states, planes, self._bits, limits)
 
     def search_kernel(self, tile_size: int, states: int, planes: int, staged: int) -> Any:
         alone = states == planes == 1 and staged == 4 << self._bits  # with the ends

@@ -21,8 +21,8 @@ from .symbols import BITS, BYTES, OnPairTable
 ENCODE_THREADS, FEW_ENCODE_THREADS, _ENCODE_SHARED = 896, 512, 160 << 10
 #: Of a GPU's multiprocessors so many 128ths have no block of onpair_encode, but text_compact of the segment before.
 COMPACT_SHARE = 2
-#: Threads of a block of onpair_encode_few, and pieces of its launches for each multiprocessor at most.
-ENCODE_FEW_THREADS, FEW_PIECES = 1024, 3
+#: Threads of a block of onpair_encode_few, and bundles of its launches for each multiprocessor at most.
+ENCODE_FEW_THREADS, FEW_BUNDLES = 1024, 3
 #: Threads of a block of onpair_decode at most, and of a multiprocessor, as its registers allow.
 DECODE_THREADS, _DECODE_RESIDENT = 512, 768
 #: Bytes of a lane's row of onpair_decode beside its tile: its misalignment, and what four steps may write past it.
@@ -324,8 +324,8 @@ def search_shape(
     the entries in shared memory where nearly as many warps fit. TPC-H SF 10 l_comment on an H200, as two blocks and as
     one: "special" 0.42 and 0.44 ms, "quickly final deposits" 0.45 and 0.35.
     """
-    words = text.PIECE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
-    most = text.PIECE_TILES * tile_size + 16
+    words = text.BUNDLE_TILES * (tile_size // 32 + 1) + text.OVERHANG_WORDS
+    most = text.BUNDLE_TILES * tile_size + 16
     capacity = align(min(max(codes_nbytes + codes_nbytes // 8, 2 * tile_size), most), 256)
     entries = 2 * states << bits
     share = 4 if states == planes == 1 else 7  # onpair_search_alone, which wants the ends there, takes half as long
@@ -368,7 +368,7 @@ def decode_shape(
     most = DECODE_THREADS // 32, _DECODE_RESIDENT // 32
     half = min(shared_per_block, shared_per_multiprocessor // 2 - 1024)
     while codes_capacity >= tile_size + 16:
-        warp = text.PIECE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + codes_capacity + 32
+        warp = text.BUNDLE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + codes_capacity + 32
         one, two = (
             text.shape_with(table, warp, codes_capacity, most, limit, shared_per_multiprocessor)
             for limit in (shared_per_block, half)

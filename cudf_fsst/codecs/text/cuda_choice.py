@@ -71,9 +71,9 @@ def _most_tiles(column: RoomColumn) -> int:
 
 
 def _slot_nbytes(tiles: int) -> tuple[int, int, int]:
-    """Bytes of a slot's codes, of its pieces' lengths and its tiles' lengths."""
-    codes, pieces = tiles * COMPARED_TILE, 4 * (tiles // launch.PIECE_TILES)
-    return align(codes, ALIGNMENT), align(pieces, ALIGNMENT), align(tiles, ALIGNMENT)
+    """Bytes of a slot's codes, of its bundles' lengths and its tiles' lengths."""
+    codes, bundles = tiles * COMPARED_TILE, 4 * (tiles // launch.BUNDLE_TILES)
+    return align(codes, ALIGNMENT), align(bundles, ALIGNMENT), align(tiles, ALIGNMENT)
 
 
 class _Candidate:
@@ -216,15 +216,15 @@ class _Round:
         self._samples_at = self._views + len(self.candidates) * scopes * _SCOPE_NBYTES
         self.samples: list[_DrawnSample] = []
         for place, tiles in zip(self._places, self._tiles, strict=True):
-            codes, pieces, lengths = _slot_nbytes(tiles)
-            self.samples.append(_DrawnSample(work[place], tiles, Slot(turns, turns + codes, turns + codes + pieces)))
-            turns += codes + pieces + lengths
+            codes, bundles, lengths = _slot_nbytes(tiles)
+            self.samples.append(_DrawnSample(work[place], tiles, Slot(turns, turns + codes, turns + codes + bundles)))
+            turns += codes + bundles + lengths
 
     def _number(self, place: int) -> int:
         return self._numbers + WORD * place
 
     def _codes(self, number: int, scope: int) -> int:
-        """Where the bytes of codes are counted that a candidate makes of a sample, and behind it the pieces taken."""
+        """Where the bytes of codes are counted that a candidate makes of a sample, and behind it the bundles taken."""
         return 3 * len(self.samples) + 2 * (number * len(self.samples) + scope)
 
     def steps(self, *, one_scope: bool) -> Steps:

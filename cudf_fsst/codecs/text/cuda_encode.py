@@ -19,7 +19,7 @@ from .cuda_kernels import get_kernel
 from .cuda_room import ColumnTables, Cut, Results, Room, RoomColumn, Slot
 from .cuda_tables import Exported, download_counts, find_cuts, host_tables, pack_rows, packs
 from .cuda_task import TileEncoder
-from .launch import COMPACT_PIECES, PIECE_TILES
+from .launch import BUNDLE_TILES, COMPACT_BUNDLES
 from .layout import SECTIONS, TILE_BLOCK
 from .views import WORD, WaveView, words
 
@@ -73,7 +73,7 @@ def encode(lane: Lane, setup: WaveSetup, waves_at: int, groups: int, most_tiles:
 def compact(lane: Lane, setup: WaveSetup, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("text_compact", "text_compact", setup.tile_size)
-    grid = blocks(blocks(most_tiles, PIECE_TILES), COMPACT_PIECES)
+    grid = blocks(blocks(most_tiles, BUNDLE_TILES), COMPACT_BUNDLES)
     lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
 

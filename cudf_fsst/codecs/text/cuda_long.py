@@ -245,7 +245,7 @@ def compress_long(
 ) -> None:
     """Stages 2 to 5 of columns of several segments.
 
-    Each slot has a stream of its own, so that the compaction of one segment, and the last pieces of its encoding, run
+    Each slot has a stream of its own, so that the compaction of one segment, and the last bundles of its encoding, run
     beside the encoding of the next. The first are under way before the host knows the rows. So what the host does
     beside that, it does while the GPU encodes: it takes memory for a few segments first, and for some of the others
     whenever the next are under way, and has rows packed when there is memory for all.

@@ -72,7 +72,7 @@ class Launch(NamedTuple):
 
     tile_size: int
     shape: launch.SearchShape
-    pieces: int
+    bundles: int
     first_units: int
     units: int
 
@@ -123,7 +123,7 @@ class MatchLayout:
         view["first_row_block"] = np.cumsum(row_blocks) - row_blocks
         chars, self.shifts = view["chars"].astype(np.int64), view["tile_shift"].astype(np.int64)
         self.tiles = -(-chars >> self.shifts)
-        self.words = -(-self.tiles // launch.PIECE_TILES) << self.shifts
+        self.words = -(-self.tiles // launch.BUNDLE_TILES) << self.shifts
         self.view, self.planes = view, sum(counts)
         tables = reading.tables if states or decodes else reading.tables[:0]
         small = tables.nbytes + view.nbytes + (24 + 4 * len(states) * len(reading.shifts)) * view.size
@@ -180,9 +180,9 @@ class MatchLayout:
             codes_nbytes = int(self.view["codes_nbytes"][group][tiles > 0].sum())
             shape = self.searcher.shape(1 << shift, codes_nbytes, total, states, planes)
             warps = multiprocessors * shape.resident
-            pieces = launch.decode_pieces(total // launch.PIECE_TILES, warps)
-            units = -(-tiles // (shape.threads * pieces))
-            launches.append(Launch(1 << shift, shape, pieces, place, int(units.sum())))
+            bundles = launch.decode_bundles(total // launch.BUNDLE_TILES, warps)
+            units = -(-tiles // (shape.threads * bundles))
+            launches.append(Launch(1 << shift, shape, bundles, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
             place += arrays[-1].nbytes
         return tuple(launches), arrays

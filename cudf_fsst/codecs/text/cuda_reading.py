@@ -44,7 +44,7 @@ class Decode(NamedTuple):
     side: DeviceTextCodec
     shift: int
     shape: launch.Shape
-    pieces: int
+    bundles: int
     group: slice
     first_units: int
     units: int
@@ -192,15 +192,15 @@ def _decodes(
         shape = side.decode_shape(1 << shift, codes_nbytes, tiles, table_nbytes)
         block_chars = TILE_BLOCK << shift
         wanted = np.where(mine, end - begin // block_chars * block_chars, 0)
-        pieces = launch.decode_pieces(
-            int(wanted.sum()) // (launch.PIECE_TILES << shift), attributes["multiprocessors"] * shape.resident
+        bundles = launch.decode_bundles(
+            int(wanted.sum()) // (launch.BUNDLE_TILES << shift), attributes["multiprocessors"] * shape.resident
         )
-        units = -(-wanted // (shape.threads * pieces << shift))
+        units = -(-wanted // (shape.threads * bundles << shift))
         for group in groups:
             some = units[group]
             total = int(some.sum())
             if total:
-                decodes.append(Decode(side, shift, shape, pieces, group, place, total))
+                decodes.append(Decode(side, shift, shape, bundles, group, place, total))
                 arrays.append((np.cumsum(some) - some).astype(_u32))
                 place += arrays[-1].nbytes
     return decodes, arrays
@@ -350,7 +350,7 @@ def decode(decodes: Sequence[Decode], lane: Lane, image: int, address: int) -> N
                 _u64(image + one.first_units),
                 _u32(one.group.stop - one.group.start),
                 _u32(one.shape.codes_capacity),
-                _u32(one.pieces),
+                _u32(one.bundles),
             ),
             one.shape.shared,
         )

@@ -94,10 +94,10 @@ class RoomColumn(NamedTuple):
 
     @property
     def slot_nbytes(self) -> tuple[int, int, int]:
-        """Bytes of a slot, of its pieces' lengths (and places, in a pool) and of its tiles' lengths."""
+        """Bytes of a slot, of its bundles' lengths (and places, in a pool) and of its tiles' lengths."""
         tiles = self.tile_limit
-        pieces, tile_lengths = tiles // text_launch.PIECE_TILES, tiles * (1 if self.tile_size <= 256 else 2)
-        return self.pool or tiles * self.tile_size, (8 if self.pool else 4) * pieces, tile_lengths
+        bundles, tile_lengths = tiles // text_launch.BUNDLE_TILES, tiles * (1 if self.tile_size <= 256 else 2)
+        return self.pool or tiles * self.tile_size, (8 if self.pool else 4) * bundles, tile_lengths
 
     @property
     def nbytes(self) -> int:
@@ -107,10 +107,10 @@ class RoomColumn(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Addresses of a slot for the codes of a segment, of its pieces' lengths and its tiles' lengths."""
+    """Addresses of a slot for the codes of a segment, of its bundles' lengths and its tiles' lengths."""
 
     codes: int
-    piece_lengths: int
+    bundle_lengths: int
     tile_lengths: int
 
 
@@ -288,8 +288,8 @@ def with_pool(column: RoomColumn) -> RoomColumn:
 def _pool(shape: tuple[Any, ...], _device: int) -> int:
     """Bytes for the codes of a column of several segments; of `_layout`'s shape and device."""
     column = RoomColumn._make((0, None, *shape))
-    _, pieces, tiles = column._replace(pool=1).slot_nbytes
-    room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - column.segments * (pieces + tiles)
+    _, bundles, tiles = column._replace(pool=1).slot_nbytes
+    room = _AT_ONCE_ROUND - _OTHERS - column.nbytes - column.segments * (bundles + tiles)
     return room // ALIGNMENT * ALIGNMENT
 
 
@@ -377,7 +377,7 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
             codes_at = reserve(codes)
             slots += [(codes_at, *map(reserve, lengths)) for _ in range(column.segments)]
     elif encode:
-        codes, pieces, tiles = map(max, zip(*sizes, strict=True))
+        codes, bundles, tiles = map(max, zip(*sizes, strict=True))
         # A part has room for a block of tiles at least, whatever their codes take.
         divided = len(columns) == 1 and not encoder.whole_slots and columns[0].tile_limit >= PARTS * TILE_BLOCK
         part_nbytes = codes // PARTS // ALIGNMENT * ALIGNMENT if divided else 0
@@ -388,9 +388,9 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
             turns_at, turns_nbytes = every_code, max(count * codes, in_turns)
         for number in range(count):
             codes_at = every_code + number * codes
-            slots.append((codes_at, reserve(2 * pieces), reserve(tiles)))
+            slots.append((codes_at, reserve(2 * bundles), reserve(tiles)))
             for number in range(1, PARTS if divided else 1):
-                slots.append((codes_at + number * part_nbytes, reserve(2 * pieces), reserve(tiles)))
+                slots.append((codes_at + number * part_nbytes, reserve(2 * bundles), reserve(tiles)))
     return _Layout(
         work,
         places,
@@ -447,7 +447,7 @@ def make_room(
         layout.first_scope,
         layout.first_slot,
         training,
-        [Slot(at(codes), at(pieces), at(tiles)) for codes, pieces, tiles in layout.slots],
+        [Slot(at(codes), at(bundles), at(tiles)) for codes, bundles, tiles in layout.slots],
         layout.part_nbytes,
         views + layout.waves_place,
         views + layout.packs_place,

@@ -70,7 +70,7 @@ class _RowsLaunch(NamedTuple):
     tile_size: int
     shape: launch.SearchShape
     said: int
-    pieces: int
+    bundles: int
     first_units: int
     units: int
 
@@ -214,9 +214,9 @@ class _Prepared:
         made = []
         for (tile_size, _, said, tiles), shape in zip(chosen, found, strict=True):
             warps = attributes["multiprocessors"] * shape.resident
-            pieces = launch.decode_pieces(int(tiles.sum()) // launch.PIECE_TILES, warps)
-            units = -(-tiles // (shape.threads * pieces))
-            made.append(_RowsLaunch(tile_size, shape, said, pieces, place, int(units.sum())))
+            bundles = launch.decode_bundles(int(tiles.sum()) // launch.BUNDLE_TILES, warps)
+            units = -(-tiles // (shape.threads * bundles))
+            made.append(_RowsLaunch(tile_size, shape, said, bundles, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
             place += arrays[-1].nbytes
         return made
@@ -246,7 +246,7 @@ class _Prepared:
                     _u32(states),
                     _u32(each.shape.codes_capacity),
                     _u32(each.said),
-                    _u32(each.pieces),
+                    _u32(each.bundles),
                 ),
                 each.shape.shared,
             )

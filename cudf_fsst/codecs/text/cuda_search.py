@@ -192,7 +192,7 @@ def _prepare_edges(reading: Reading, searcher: Searcher, matching: _Matching, pl
     words = np.frombuffer(pattern.ljust(launch.EDGE_NBYTES, b"\0"), np.uint8)
     least = min(edge.least, limit)
     row_blocks = -(-layout.view["rows"].astype(np.int64) // ROW_BLOCK)
-    grid = -(-row_blocks // (shape.unit * shape.units * (shape.threads // launch.PIECE_TILES)))
+    grid = -(-row_blocks // (shape.unit * shape.units * (shape.threads // launch.BUNDLE_TILES)))
     test = np.concatenate([words, (np.cumsum(grid) - grid).astype(_u32).view(np.uint8)])
     prepared = Prepared(layout, (), (), "edges", test)
     arguments = (
@@ -325,7 +325,7 @@ def _search_steps(prepared: Prepared, one: Round, segments: tuple[Any, ...], *, 
                     _u32(machine.states),
                     _u32(max(machine.longest - 1, 0)),
                     _u32(each.shape.codes_capacity),
-                    _u32(each.pieces),
+                    _u32(each.bundles),
                     to,
                     _u64(layout.plane_words),
                     prepared.seen if ask and i == len(searches) - 1 else _u64(0),

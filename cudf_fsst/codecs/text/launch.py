@@ -26,8 +26,8 @@ TAKE_ROWS, TAKE_THREADS = 224, 256
 PLACE_BITS = 40
 #: Rows of a thread block of text_gather.cu, and as many threads.
 GATHER_ROWS = 256
-#: Pieces a thread block of text_compact copies: 8, 16 or 32.
-COMPACT_PIECES = 16
+#: Bundles a thread block of text_compact copies: 8, 16 or 32.
+COMPACT_BUNDLES = 16
 #: Rows of a column that one thread block of row_lengths_look looks at: 32 warps have 8 row blocks each.
 LOOK_ROWS = 1 << 16
 #: Constants compiled into the kernels.
@@ -116,7 +116,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
 def file_defines(file: str, tile_size: int = 0) -> dict[str, int]:
     """Constants that a file of all codecs of text is compiled with; `tile_size` 0: one that is for all tile sizes."""
     if tile_size:
-        return {**defines(tile_size), "COMPACT_PIECES": COMPACT_PIECES}
+        return {**defines(tile_size), "COMPACT_BUNDLES": COMPACT_BUNDLES}
     return {"text_match": MATCH_DEFINES, "text_sample": SAMPLE_DEFINES}.get(file, DEFINES)
 
 
@@ -255,9 +255,9 @@ def staging_shape(
 
 
 def said_capacity(tile_size: int, rows: int, chars: int) -> int:
-    """Bytes in which a warp says something of rows: of those of most pieces of a column, and of any tile."""
-    per_piece = -(-rows * PIECE_TILES * tile_size // max(chars, 1))
-    return align(min(5 * per_piece // 4, PIECE_TILES * tile_size) + tile_size + _SAID_SPARE)
+    """Bytes in which a warp says something of rows: of those of most bundles of a column, and of any tile."""
+    per_bundle = -(-rows * BUNDLE_TILES * tile_size // max(chars, 1))
+    return align(min(5 * per_bundle // 4, BUNDLE_TILES * tile_size) + tile_size + _SAID_SPARE)
 
 
 def rows_shape(
@@ -291,8 +291,8 @@ _CODES, _CODES_NBYTES, _VALIDITY = (_FIELDS.index(name) for name in ("codes", "c
 _IN_META = np.array([i in (*_ADDRESSES, _VALIDITY) for i in range(len(_FIELDS))], np.uint64)
 _IN_CODES = np.array([i == _CODES for i in range(len(_FIELDS))], np.uint64)
 
-#: Tiles a warp works on together.
-PIECE_TILES = 32
+#: Tiles of a bundle, on which a warp works together: one a lane.
+BUNDLE_TILES = 32
 
 
 class Shape(NamedTuple):
@@ -312,18 +312,18 @@ def row_grid(row_blocks: int, multiprocessors: int) -> int:
     return min(-(-row_blocks // (ROW_THREADS // 32)), _ROW_GRID * multiprocessors)
 
 
-def decode_pieces(pieces: int, warps: int) -> int:
-    """Pieces that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
-    return next(each for each in (4, 2, 1) if each == 1 or pieces >= 4 * each * warps)
+def decode_bundles(bundles: int, warps: int) -> int:
+    """Bundles that a warp of fsst_decode decodes one after another, when `warps` of them run at a time."""
+    return next(each for each in (4, 2, 1) if each == 1 or bundles >= 4 * each * warps)
 
 
 def decode_codes_capacity(tile_size: int, codes_nbytes: int, tiles: int, share: float = 7 / 6) -> int:
     """Bytes of codes a warp of a decoder stages at once: `share` times what its 32 tiles have on average.
 
-    Pieces that have more are staged in several rounds, with fewer lanes at work.
+    Bundles that have more are staged in several rounds, with fewer lanes at work.
     """
-    whole = PIECE_TILES * tile_size + 16
-    wanted = int(PIECE_TILES * codes_nbytes / max(tiles, 1) * share)
+    whole = BUNDLE_TILES * tile_size + 16
+    wanted = int(BUNDLE_TILES * codes_nbytes / max(tiles, 1) * share)
     return align(min(max(wanted, 2 * tile_size), whole), 256)
 
 

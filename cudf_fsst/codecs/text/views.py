@@ -53,7 +53,7 @@ class WaveView(NamedTuple):
     tile_begin: int
     tile_limit: int
     slot: int
-    piece_lengths: int
+    bundle_lengths: int
     tile_lengths: int
     codes_nbytes: int
     capacity: int
