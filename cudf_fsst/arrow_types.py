@@ -31,7 +31,8 @@ def plain(kind: Any) -> Any:
     return pa.large_list(kind.value_field) if _types.is_large_list_view(kind) else kind
 
 
-_STRING_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
+_TEXT_IDS = frozenset(kind.id for kind in (pa.string(), pa.large_string()))
+_STRING_IDS = _TEXT_IDS | {pa.binary().id, pa.large_binary().id}
 
 
 def is_strings(kind: Any) -> bool:
@@ -41,7 +42,7 @@ def is_strings(kind: Any) -> bool:
 
 def is_string_type(kind: Any) -> bool:
     """Whether a type is one of the two of text that a column can have (``string``, ``large_string``)."""
-    return bool(_types.is_string(kind) or _types.is_large_string(kind))
+    return kind.id in _TEXT_IDS
 
 
 def is_any_text(kind: Any) -> bool:

@@ -76,8 +76,9 @@ def compress_checked(
     else:
         [content], labels = indexes.compress_with([task], index, backend, stream=stream, to_host=to_host)
         backend = HostBackend() if to_host else backend
-    dtype = data.dtype if holds_text(content) else None
-    if dtype is not None and isinstance(data, (pd.Series, pd.Index)):
+    dtype = None
+    if isinstance(data, (pd.Series, pd.Index)) and holds_text(content):
+        dtype = data.dtype
         query.made_of_text(content.node, dtype)
     return CompressedColumn._make(content, backend, name, labels, dtype, proxied and backend.device != "cpu")
 

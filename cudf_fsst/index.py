@@ -278,9 +278,9 @@ def compress_with(
 def of_range(index: Any) -> CompressedIndex | None:
     """A RangeIndex of cuDF; None for another index."""
     bounds = interop_cudf.range_of(index)
-    return (
-        None if bounds is None else CompressedIndex({"names": [None], "range": bounds}, len(index), names=[index.name])
-    )
+    if bounds is None:
+        return None
+    return CompressedIndex({"names": [None], "range": bounds}, len(range(*bounds)), names=[index.name])
 
 
 def compress(index: Any, backend: Backend) -> CompressedIndex:

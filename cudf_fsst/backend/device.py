@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -84,25 +84,33 @@ class DeviceBackend:
         levels: list[Any] = []
         if index is not None:
             notes, levels = cudf.describe_index(index)
-        column_tasks, types = [], []
+        column_tasks, types, need = [], [], "values"
         with cudf.Access() as access:
             all_tasks = [*tasks, *[SeriesTask(level, what="the index") for level in levels]]
             with DESCRIBE:
                 for task in all_tasks:
-                    with naming(task.what):
+                    try:
                         buffers, kind, stored = cudf.describe(task.data, access, **options)
                         check_codec(task.codec, kind)
+                    except Exception:
+                        with naming(task.what):
+                            raise
                     column_tasks.append(ColumnTask(buffers, task.codec, task.strings, task.what))
                     types.append((kind, stored))
-            gpu.ahead.start("strings" if any(is_strings(task.column.type) for task in column_tasks) else "values")
+                    need = need if buffers.strings is None else "strings"
+            gpu.ahead.start(need)
             # At its end cuDF may free or spill the buffers, in the default stream, which waits for the lane then.
-            with gpu.Lane(stream) as lane, gpu.Outbox() if to_host else nullcontext() as outbox:
-                try:
-                    nodes = gpu.codecs.compress(column_tasks, lane=lane, outbox=outbox)
-                except ValueError as error:
-                    number = getattr(error, "column", None)
-                    with naming(None if number is None else all_tasks[number].what):
-                        raise
+            try:
+                with gpu.Lane(stream) as lane:
+                    if to_host:
+                        with gpu.Outbox() as outbox:
+                            nodes = gpu.codecs.compress(column_tasks, lane=lane, outbox=outbox)
+                    else:
+                        nodes = gpu.codecs.compress(column_tasks, lane=lane)
+            except ValueError as error:
+                number = getattr(error, "column", None)
+                with naming(None if number is None else all_tasks[number].what):
+                    raise
         contents = [Content(node, kind, stored) for node, (kind, stored) in zip(nodes, types, strict=True)]
         log_compressed(all_tasks, contents)
         if index is None:

@@ -291,8 +291,7 @@ def dict_part(
 
 def check_codec(codec: str | None, kind: Any) -> None:
     """Raise ValueError where a codec that the user names does not take a column of this Arrow type."""
-    kind = plain(kind)
-    if codec is None or pa.types.is_null(kind):
+    if codec is None or pa.types.is_null(kind := plain(kind)):
         return
     if not pa.types.is_dictionary(kind) and (children := child_types(kind)):
         for child in children:

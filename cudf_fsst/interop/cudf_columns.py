@@ -183,12 +183,12 @@ def describe(
     of_strings = describe_without_null_chars if drop_null_chars else describe_strings
     column = getattr(data, "_column", data)
     dtype = column.dtype
-    kind, stored = _noted(dtype)
-    if _is_cut(column.plc_column):
+    kind, stored, is_plain = _noted(dtype)
+    if not is_plain and _is_cut(column.plc_column):
         column = column.copy(deep=True)
     bare = isinstance(column, BareColumn)
     device_column = column.plc_column if bare else access.add(column.plc_column)
-    if _types.is_dictionary(kind):
+    if not is_plain and _types.is_dictionary(kind):
         categories = dtype.categories._column
         inside = access.add(categories.plc_column)
         if inside.null_count():
@@ -202,16 +202,16 @@ def describe(
     return buffers, kind, stored
 
 
-def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None]:
-    """The Arrow type of a dtype and what says it; of plain ones looked up, since a frame has many."""
+def _noted(dtype: Any) -> tuple[Any, dict[str, Any] | None, bool]:
+    """The Arrow type of a dtype, what says it, and whether it is plain: these are looked up, since a frame has many."""
     if not isinstance(dtype, (np.dtype, pd.StringDtype)):
-        return _type_of(dtype), dtype_notes(dtype)
+        return _type_of(dtype), dtype_notes(dtype), False
     entry = _noted_dtypes.get(id(dtype))
     if entry is None:
         if len(_noted_dtypes) >= _MOST_DTYPES:
             _noted_dtypes.clear()
         entry = _noted_dtypes[id(dtype)] = dtype, _type_of(dtype), dtype_notes(dtype)
-    return entry[1:]
+    return *entry[1:], True
 
 
 #: By the identity of a dtype, since pandas takes longer for its hash: the dtype, so that it lives, and what is noted.
@@ -276,10 +276,10 @@ def _describe(column: Any, kind: Any, of_strings: Callable[[Any], DeviceStrings]
     rows, nulls, offset = column.size(), column.null_count(), column.offset()
     if rows == 0:  # such a column may have no children
         return arrow_columns.describe(arrow_columns.no_rows(kind))
-    if _types.is_null(kind):
-        return ColumnBuffers(kind, rows, rows)
     if is_string_type(kind):
         return ColumnBuffers(kind, rows, nulls, strings=of_strings(column))
+    if _types.is_null(kind):
+        return ColumnBuffers(kind, rows, rows)
     mask = column.null_mask().ptr if nulls else None
     buffers = ColumnBuffers(kind, rows, nulls, mask, offset if nulls else 0, owners=(column,))
     if width := fixed_width(kind):
