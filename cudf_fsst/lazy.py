@@ -70,7 +70,7 @@ class _WeaklyCached(WeakCache[_K, _T]):
         update_wrapper(self, make)
 
     def __call__(self, key: _K) -> _T:
-        value = self.get(key)
+        value = self._values.get(key)
         return self.put(key, self._make(key)) if value is None else value
 
 

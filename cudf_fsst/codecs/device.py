@@ -83,12 +83,12 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
             raise
     # Columns that other codecs of text than the first one may take are compressed by themselves, unless all are alike.
     codecs, usual = [task.texts for task in strings], texts()[:1]
-    may_have = any(task.may_have for task in strings)
-    if len(set(codecs)) == 1 and not (values or may_have):
+    eligible = {i for i, task in enumerate(strings) if task.may_have}
+    if len(set(codecs)) == 1 and not (values or eligible):
         usual = codecs[0]
     apart = {i: task for i, task in enumerate(strings) if codecs[i] != usual}
     asked = [task for i, task in enumerate(strings) if i not in apart] if apart else strings
-    may_have = may_have and any(task.may_have for task in asked)
+    may_have = bool(eligible - apart.keys())
     others = sum([task.source.rows * task.source.itemsize for task in values])
     limits = short.limits_of(asked, others) if may_have else None
     # Without values there are no launches to share: where all is expected to be text, it carries the samples along.

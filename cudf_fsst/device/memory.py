@@ -86,13 +86,14 @@ class Lane:
         self.meanwhile: Callable[[], None] | None = None
 
     def __enter__(self) -> Lane:
-        self._ordered = not self._forked
-        self._follow_default()
+        if self._forked:
+            self._ordered = False
+            self._follow_default()
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
         try:
-            if error is None:
+            if error is None and self._forked:
                 self.rejoin()
             self._ordered = error is None
         finally:
@@ -122,8 +123,7 @@ class Lane:
             self.stream.wait_event(other.event())
 
     def _follow_default(self) -> None:
-        if self._forked:
-            self.stream.wait_event(_event(self.default))
+        self.stream.wait_event(_event(self.default))
 
     def allocate(self, nbytes: int) -> Any:
         """An `rmm.DeviceBuffer` of exactly `nbytes`, ready to use on this stream."""
@@ -485,6 +485,10 @@ class Workspace:
     def __getitem__(self, offset: int) -> int:
         """Address of an offset."""
         return self._begin + offset
+
+    def addresses(self, offsets: Iterable[int]) -> list[int]:
+        """Addresses of offsets."""
+        return [self._begin + offset for offset in offsets]
 
 
 #: Number of the current device.

@@ -514,6 +514,9 @@ def _strict_workspace(workspace: type[Any]) -> type[Any]:
             part = bisect_right(self._parts, (offset, sys.maxsize)) - 1
             return int(self._buffers[part].ptr) + offset - self._parts[part][0]
 
+        def addresses(self, offsets: Iterable[int]) -> list[int]:
+            return [self[offset] for offset in offsets]
+
     return Workspace
 
 

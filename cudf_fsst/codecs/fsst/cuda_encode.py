@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from ...device.kernels import Kernel
 from ...device.memory import Lane, current_device, device_attributes
-from ..cuda_kernels import blocks
 from ..text.cuda_task import TileEncoder, TrainingNbytes, TrainingRoom
 from ..text.launch import BUNDLE_TILES
 from ..text.views import WORD, ScopeView, words
@@ -23,7 +22,6 @@ from . import kernel_tables, launch, train_max
 from .cuda_kernels import choices, get_kernel
 from .launch import TableSearchView
 from .symbols import TILE_SIZE, SymbolTable
-from .tuning import Choices
 
 _u32, _u64 = np.uint32, np.uint64
 
@@ -84,18 +82,19 @@ class FsstEncoder(TileEncoder):
     def encode(
         self, lane: Lane, tile_size: int, tables_nbytes: int, waves_at: int, groups: int, tiles: int, per_group: int
     ) -> None:
-        kernel, threads, shared, most = _encoding(current_device(), tile_size, choices(tile_size))
+        how = choices(tile_size)
+        kernel, threads, shared, most = _encoding(current_device(), tile_size, how.encode_warps, how.encode_blocks)
         grid = _grid(most, tiles, threads, groups)
         lane.launch(kernel, (grid, groups), threads, (_u64(waves_at), _u32(per_group)), shared)
 
 
 @cache
-def _encoding(_device: int, tile_size: int, how: Choices) -> tuple[Kernel, int, int, int]:
+def _encoding(_device: int, tile_size: int, warps: int | None, blocks: float) -> tuple[Kernel, int, int, int]:
     """The kernel that encodes on a device, its threads and shared memory, and the most thread blocks."""
     attributes = device_attributes()
-    threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], how.encode_warps)
-    most = max(1, round(how.encode_blocks * attributes["multiprocessors"]))
-    return get_kernel("fsst_encode", "fsst_encode", tile_size, how.encode_warps), threads, shared, most
+    threads, shared, *_ = launch.encode_shape(tile_size, attributes["shared_per_block"], warps)
+    most = max(1, round(blocks * attributes["multiprocessors"]))
+    return get_kernel("fsst_encode", "fsst_encode", tile_size, warps), threads, shared, most
 
 
 class FsstMaxEncoder(FsstEncoder):
@@ -156,8 +155,8 @@ def _grid(most: int, tiles: int, threads: int, groups: int) -> int:
 
     One group may have a block a bundle; of several, blocks that find no multiprocessor free would load tables in vain.
     """
-    bundles = blocks(tiles, BUNDLE_TILES)
-    return min(most, bundles, max(blocks(bundles, threads // 32), device_attributes()["multiprocessors"] // groups))
+    bundles = -(-tiles // BUNDLE_TILES)
+    return min(most, bundles, max(-(-bundles // (threads // 32)), device_attributes()["multiprocessors"] // groups))
 
 
 _ENCODERS: dict[str, Sequence[TileEncoder]] = {"default": [FsstEncoder()], "max": [FsstMaxEncoder()]}

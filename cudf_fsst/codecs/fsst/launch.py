@@ -175,6 +175,7 @@ def variants(shared_per_block: int) -> dict[str, list[dict[str, int]]]:
     }
 
 
+@lru_cache(64)
 def pairs_in_shared(tile_size: int, shared_per_block: int) -> bool:
     """Whether four warps fit beside the table of two-byte symbols."""
     return shared_per_block >= _SHARED_ENCODE_NBYTES + PAIRS_NBYTES + 4 * _encode_warp_nbytes(tile_size)

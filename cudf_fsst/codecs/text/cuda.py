@@ -48,16 +48,13 @@ def steps(
     """
     if first is not None:
         return (yield from cuda_compress.compress(tasks, lane=lane, outbox=outbox, first=first))
-    every = {level: _encoders(tuple(codecs), level) for level in {task.level for task in tasks}}
-    if not all(every.values()):
+    every = [_encoders(tuple(codecs), task.level) for task in tasks]
+    if not all(every):
         return (yield from cuda_on_host.compress(codecs, tasks, lane=lane, outbox=outbox))
-    ready = [_encoded(task, every[task.level][0]) for task in tasks]
-    compared = [
-        i for i, task in enumerate(tasks) if len(every[task.level]) > 1 and task.table is None and not task.tables
-    ]
+    ready = [TextTask(*task[:-1], encoders[0]) for task, encoders in zip(tasks, every, strict=True)]
+    compared = [i for i, task in enumerate(tasks) if len(every[i]) > 1 and task.table is None and not task.tables]
     if compared:
-        level = tasks[compared[0]].level
-        chosen = yield from cuda_choice.tables(every[level], [ready[i] for i in compared], lane=lane)
+        chosen = yield from cuda_choice.tables(every[compared[0]], [ready[i] for i in compared], lane=lane)
         if len(codecs) > 1:
             return (yield from _by_codecs(codecs, ready, chosen, lane, outbox))
         for i, choices in zip(compared, chosen, strict=True):
@@ -72,16 +69,11 @@ def first_round(
 
     None as well where that codec has other encoders than one, of which some scopes get each.
     """
-    every = {level: _encoders((codec_of(),), level) for level in {task.level for task in tasks}}
-    if any(len(encoders) != 1 for encoders in every.values()):
+    every = [_encoders((codec_of(),), task.level) for task in tasks]
+    if {len(encoders) for encoders in every} - {1}:
         return None
-    ready = [_encoded(task, every[task.level][0]) for task in tasks]
+    ready = [TextTask(*task[:-1], encoder) for task, (encoder,) in zip(tasks, every, strict=True)]
     return cuda_compress.first_round(ready, lane=lane, outbox=outbox, beside=beside)
-
-
-def _encoded(task: TextTask, encoder: TileEncoder) -> TextTask:
-    """A task with its encoder."""
-    return TextTask(*task[:-1], encoder)
 
 
 @cache

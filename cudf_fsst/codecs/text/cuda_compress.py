@@ -117,10 +117,10 @@ class TextRound:
     def __enter__(self) -> TextRound:
         try:
             self._launch(self._sides.lanes)
+            return self
         except BaseException:
             self.__exit__()
             raise
-        return self
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -132,17 +132,18 @@ class TextRound:
         beside = self._beside
         reserve = None if beside is None else beside.reserve
         room = self.room = make_room(self.columns, self._lane, side, self._work, encode=True, more=reserve)
+        self.tables = [] if self._searched else place_tables(room)
         if self._at_once and not self._searched:
-            self.exported = launch_first_stage(room)  # training begins as soon as it can; waves are described meanwhile
-            self.tables = place_tables(room)
-            if side and not all(column.scopes for column in self.columns):
-                side[0].follow(self._lane)  # given tables may be on their way to the GPU
-            self.waves = waves_at_once(room, self.tables)
-            self.counts = encode_at_once(room, self.waves)
+            if room.scopes:  # training begins as soon as it can; waves are described meanwhile
+                self.exported = launch_first_stage(room)
+                self.waves = waves_at_once(room, self.tables)
+            else:
+                self.waves = waves_at_once(room, self.tables)
+                self.exported = launch_first_stage(room, self.waves.views)
+            self.counts = encode_at_once(room, self.waves, described=not room.scopes)
             if beside is not None:
                 beside.launch(room)
             return
-        self.tables = [] if self._searched else place_tables(room)
         self.waves = First((), []) if self._searched else first_waves(room, self.tables)
         self.exported = launch_first_stage(room, self.waves.waves)
         if beside is not None:
@@ -159,7 +160,7 @@ class TextRound:
             self.tables = place_tables(room, self.exported)
             if self._at_once:
                 self.waves = waves_at_once(room, self.tables)
-                self.counts = encode_at_once(room, self.waves)
+                self.counts = encode_at_once(room, self.waves, described=False)
                 yield
         if isinstance(self.waves, Waves):
             done = yield from finish_at_once(room, self.tables, self.waves, self.counts, self.exported, results, outbox)
@@ -243,8 +244,9 @@ def compress(
 
 def _pooled(together: Sequence[RoomColumn], outbox: Outbox | None) -> Sequence[RoomColumn]:
     """A column that is alone in its round, with room to be encoded at once if it may be; others as they are."""
-    alone = len(together) == 1 and together[0].task.only is None and outbox is None
-    return [with_pool(together[0])] if alone else together
+    column, *others = together
+    alone = not others and column.segments > 1 and column.task.only is None and outbox is None
+    return [with_pool(column)] if alone else together
 
 
 def _compress_round(columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:

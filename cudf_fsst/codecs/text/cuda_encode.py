@@ -73,7 +73,7 @@ def encode(lane: Lane, setup: WaveSetup, waves_at: int, groups: int, most_tiles:
 def compact(lane: Lane, setup: WaveSetup, waves_at: int, count: int, most_tiles: int, codes: int = 0) -> None:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("text_compact", "text_compact", setup.tile_size)
-    grid = blocks(blocks(most_tiles, BUNDLE_TILES), COMPACT_BUNDLES)
+    grid = blocks(most_tiles, BUNDLE_TILES * COMPACT_BUNDLES)
     lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
 
 
@@ -121,10 +121,14 @@ def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     return Waves(runs, views, order)
 
 
-def encode_at_once(room: Room, waves: Waves) -> npt.NDArray[np.int64]:
-    """Stages 2 to 4 of columns that are encoded at once; what is counted of them, when it has been waited for."""
+def encode_at_once(room: Room, waves: Waves, *, described: bool) -> npt.NDArray[np.int64]:
+    """Stages 2 to 4 of columns that are encoded at once; what is counted of them, when it has been waited for.
+
+    `described`: the waves have been uploaded.
+    """
     lane = _encoded_beside(room) or room.lane
-    lane.send(room.waves_at, words(waves.views))
+    if not described:
+        lane.send(room.waves_at, words(waves.views))
     for setup, waves_at, of_run, per_group in waves.runs:
         most_tiles = per_group * max([room.columns[i].tile_limit for i in of_run])
         encode(lane, setup, waves_at, len(of_run), most_tiles, per_group)
@@ -157,7 +161,7 @@ def finish_at_once(
     lane, side = room.lane, _encoded_beside(room)
     numbers = counts.tolist()
     cuts = [(i, cut) for i, of_column in enumerate(find_cuts(room, numbers)) for cut in of_column]
-    if any(cut.layout.tiles > cut.column.tile_limit for _, cut in cuts):
+    if [cut for _, cut in cuts if cut.layout.tiles > cut.column.tile_limit]:
         room.side[0].synchronize()  # copies to the host may be under way
         return False
     sizes = _sizes(room, cuts, numbers) if side is None else []
@@ -165,7 +169,8 @@ def finish_at_once(
         return False
     buffers = results.allocate_all(lane, [*[cut.layout.meta_nbytes for _, cut in cuts], *sizes])
     metas, codes = buffers[: len(cuts)], buffers[len(cuts) :]
-    metas_at, codes_at = ([results.buffers[number].ptr for number in some] for some in (metas, codes))
+    addresses = [results.buffers[number].ptr for number in buffers]
+    metas_at, codes_at = addresses[: len(cuts)], addresses[len(cuts) :]
     rows = packs(room, cuts, metas_at)
     alone = len(waves.views) == 1
     if side is None:  # the waves lie before the rows

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from ...device.memory import ALIGNMENT, Lane, Workspace, current_device, device_attributes
 from ...device.transfer import Outbox
 from ...device.waits import Steps
-from ..cuda_kernels import blocks
 from ..table import Table
 from . import launch as text_launch
 from . import plan
@@ -243,11 +242,12 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
     if tile_size not in TILE_SIZES:
         raise ValueError(f"tile_size must be one of {TILE_SIZES}, not {task.tile_size!r}")
     segment_size, block = plan.segment_size(chars_limit), tile_size * TILE_BLOCK
-    segments = max(blocks(chars_limit, segment_size), 1)
+    segments = max(-(-chars_limit // segment_size), 1)
     given = task.table is not None or bool(task.tables)
     per_table = segments if one_scope or task.table is not None else plan.segments_per_table(chars_limit)
-    chars_limit = min(blocks(chars_limit, block) * block, segments * segment_size)
+    chars_limit = min(-(-chars_limit // block) * block, segments * segment_size)
     longest = min(chars_limit, segment_size + segment_size // _SLACK)
+    row_blocks = task.strings.rows // ROW_BLOCK + segments
     return RoomColumn(
         number,
         task,
@@ -257,9 +257,9 @@ def _plan(number: int, task: TextTask, chars_limit: int, *, one_scope: bool) -> 
         segment_size,
         segments,
         per_table,
-        0 if given else blocks(segments, per_table),
-        max(blocks(longest, block), 1) * TILE_BLOCK,
-        blocks(task.strings.rows // ROW_BLOCK + segments, _ROW_BLOCKS) * _ROW_BLOCKS,
+        0 if given else -(-segments // per_table),
+        max(-(-longest // block), 1) * TILE_BLOCK,
+        -(-row_blocks // _ROW_BLOCKS) * _ROW_BLOCKS,
     )
 
 
@@ -324,16 +324,13 @@ class _Layout(NamedTuple):
     first_slot: Sequence[int]
     chars_limits: Sequence[int]
     training_nbytes: TrainingNbytes
-    counts_at: int
-    views_at: int
-    row_words: Sequence[int]
+    offsets: Sequence[int]  # of counts, views, row words, and the three of each slot
     scopes_place: int  # behind the first view, as are the next two
     waves_place: int
     packs_place: int
     training_at: Sequence[int]
     turns_at: int
     turns_nbytes: int
-    slots: Sequence[tuple[int, ...]]
     part_nbytes: int
 
 
@@ -370,12 +367,13 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
         turns_nbytes = min(scopes * in_turns, max(in_turns, _TRAINING_AT_ONCE))
         turns_at = reserve(turns_nbytes)
     sizes = [column.slot_nbytes for column in columns] if encode else []
-    slots: list[tuple[int, ...]] = []
+    slots: list[int] = []
     part_nbytes = 0
     if at_once:
         for column, (codes, *lengths) in zip(columns, sizes, strict=True):
             codes_at = reserve(codes)
-            slots += [(codes_at, *map(reserve, lengths)) for _ in range(column.segments)]
+            for _ in range(column.segments):
+                slots += codes_at, *map(reserve, lengths)
     elif encode:
         codes, bundles, tiles = map(max, zip(*sizes, strict=True))
         # A part has room for a block of tiles at least, whatever their codes take.
@@ -388,9 +386,8 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
             turns_at, turns_nbytes = every_code, max(count * codes, in_turns)
         for number in range(count):
             codes_at = every_code + number * codes
-            slots.append((codes_at, reserve(2 * bundles), reserve(tiles)))
-            for number in range(1, PARTS if divided else 1):
-                slots.append((codes_at + number * part_nbytes, reserve(2 * bundles), reserve(tiles)))
+            for part in range(PARTS if divided else 1):
+                slots += codes_at + part * part_nbytes, reserve(2 * bundles), reserve(tiles)
     return _Layout(
         work,
         places,
@@ -398,16 +395,13 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
         first_slot,
         chars_limits,
         each,
-        counts_at,
-        views_at,
-        row_words,
+        [counts_at, views_at, *row_words, *slots],
         scopes_place,
         waves_place if encode else 0,
         packs_place if encode else 0,
         training_at,
         turns_at,
         turns_nbytes,
-        slots,
         part_nbytes,
     )
 
@@ -427,12 +421,13 @@ def make_room(
     if more is not None:
         more(work)
     work.take(lane)
-    at, each, scopes = work.__getitem__, layout.training_nbytes, len(layout.chars_limits)
-    views, training = at(layout.views_at), _NO_TRAINING
+    each, scopes, training = layout.training_nbytes, len(layout.chars_limits), _NO_TRAINING
+    counts, views, *others = work.addresses(layout.offsets)
+    row_words, slots = others[: len(columns)], others[len(columns) :]
     if scopes:
         # What has no bytes lies nowhere.
-        places = [at(place) if nbytes else 0 for place, nbytes in zip(layout.training_at, each, strict=False)]
-        turns = at(layout.turns_at) if layout.turns_nbytes else 0
+        places = [work[place] if nbytes else 0 for place, nbytes in zip(layout.training_at, each, strict=False)]
+        turns = work[layout.turns_at] if layout.turns_nbytes else 0
         rest = turns, layout.turns_nbytes, device_attributes()["multiprocessors"]
         training = TrainingRoom._make((layout.chars_limits, each, views + layout.scopes_place, *places, *rest))
     return Room(
@@ -441,13 +436,13 @@ def make_room(
         work,
         columns,
         layout.count_places,
-        at(layout.counts_at),
+        counts,
         views,
-        [at(place) for place in layout.row_words],
+        row_words,
         layout.first_scope,
         layout.first_slot,
         training,
-        [Slot(at(codes), at(bundles), at(tiles)) for codes, bundles, tiles in layout.slots],
+        [Slot(*slots[i : i + 3]) for i in range(0, len(slots), 3)],
         layout.part_nbytes,
         views + layout.waves_place,
         views + layout.packs_place,

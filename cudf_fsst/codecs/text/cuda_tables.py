@@ -160,17 +160,16 @@ def _cuts(column: RoomColumn, places: CountPlaces, numbers: Sequence[int]) -> It
 
 @weakly_cached()
 def _copies(_table: Table) -> dict[tuple[Any, ...], tuple[Any, Any, int]]:
-    """By device, encoder and form of the lookup tables: the copy there, an event behind its upload, and its bytes."""
+    """By device, encoder and tile size: the lookup tables' copy there, an event behind its upload, and its bytes."""
     return {}
 
 
 def _device_copy(table: Table, column: RoomColumn, lane: Lane) -> tuple[tuple[int, int], Any]:
     """Where the lookup tables of a given table are, and what owns them; they stay on the GPU as long as it lives."""
     encoder = column.encoder
-    form = encoder.tables_form(column.tile_size)
-    key, of_table = (current_device(), encoder, form), _copies(table)
+    key, of_table = (current_device(), encoder, column.tile_size), _copies(table)
     if key not in of_table:
-        made = encoder.lookup(table, form)
+        made = encoder.lookup(table, encoder.tables_form(column.tile_size))
         buffer = lane.allocate(made.nbytes)
         lane.upload(buffer.ptr, made)
         of_table[key] = buffer, lane.event(), made.nbytes
@@ -195,7 +194,7 @@ def _given(column: RoomColumn, lane: Lane) -> ColumnTables:
         else ((lookup.ptr, lookup.size), lookup)
         for table, lookup in zip(tables, lookups, strict=True)
     ]
-    return ColumnTables(lambda number: placed[number][0], tables, [owner for _, owner in placed])
+    return ColumnTables([place for place, _ in placed].__getitem__, tables, [owner for _, owner in placed])
 
 
 def _trained(at: int, each: int) -> ColumnTables:

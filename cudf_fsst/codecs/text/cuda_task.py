@@ -158,9 +158,8 @@ def chars_of(columns: Sequence[DeviceStrings], lane: Lane) -> Steps:
     """
     limits = [column.chars_limit for column in columns]
     # Sizes up to a limit share a plan where they share the size of a segment: then there are just fewer segments.
-    least = plan.segment_size(0)
     unknown = [
-        i for i, limit in enumerate(limits) if columns[i].rows and (limit is None or plan.segment_size(limit) != least)
+        i for i, limit in enumerate(limits) if (limit is None or limit > plan.SEGMENT_MIN_CHARS) and columns[i].rows
     ]
     if unknown:
         ends = pinned(2 * len(unknown), np.uint64)

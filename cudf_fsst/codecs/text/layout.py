@@ -67,7 +67,7 @@ class SegmentLayout:
     has_nulls: bool
     row_bits_words: int
 
-    @property
+    @lazy
     def tiles(self) -> int:
         return -(-self.chars // self.tile_size)
 

@@ -17,6 +17,8 @@ MIB = 2**20
 #: Bounds of a segment's size in characters.
 SEGMENT_MIN = 28 * MIB
 SEGMENT_MAX = 256 * MIB
+#: Characters of a call up to which its segments have the least size.
+SEGMENT_MIN_CHARS = 18 * SEGMENT_MIN
 #: Characters that share a symbol table, about.
 TABLE_SCOPE = 512 * MIB
 #: Bytes of a chunk of the training sample.
