@@ -114,8 +114,8 @@ def is_view(kind: Any) -> bool:
 def needs_version_3(kind: Any) -> bool:
     """Whether versions 1 and 2 of the format have no columns of a type."""
     return any(
-        list_size(one) is not None or _types.is_map(one) or _types.is_decimal256(one) or is_view(one)
-        for one in within(kind)
+        list_size(inner) is not None or _types.is_map(inner) or _types.is_decimal256(inner) or is_view(inner)
+        for inner in within(kind)
     )
 
 

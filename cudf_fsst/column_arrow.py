@@ -62,8 +62,8 @@ class ArrowColumn(Rows):
         if not self._is_text:
             host = self.to_host()
             (values,) = host._backend.read([host._content.node])
-            made = interop_pandas.to_chunked(values, self._content.type)
-            return made.combine_chunks() if made.num_chunks != 1 else made.chunk(0)
+            array = interop_pandas.to_chunked(values, self._content.type)
+            return array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
         return to_arrow(self._host_strings(0, None), interop_pandas.arrow_type(self.dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

@@ -126,7 +126,7 @@ def _frames() -> None:
 def _text() -> None:
     words = np.array(["the", "cat", "and", "a", "dog", "saw", "it", "over", "there"])
     drawn = np.random.default_rng(0).choice(words, (5000, 9))
-    text = pd.Series([" ".join(one) for one in drawn], dtype="str")
+    text = pd.Series([" ".join(words) for words in drawn], dtype="str")
     text[::7] = None
     column = text.fsst.compress()
     column.decompress()

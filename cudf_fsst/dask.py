@@ -267,7 +267,7 @@ class _Writer:
         options = _options
         if exactly and options is not None:
             try:
-                made = _write(data, self.on_device, options)
+                serialized = _write(data, self.on_device, options)
             except Exception as error:  # whatever it is, the object is handed on as before, and the log says why
                 _count(failed=1)
                 expected = isinstance(error, TypeError)
@@ -280,8 +280,8 @@ class _Writer:
                     exc_info=not expected,
                 )
             else:
-                if made is not None:
-                    return made
+                if serialized is not None:
+                    return serialized
         before = self.before or _before(cuda_serialize if self.on_device else dask_serialize, self.cls)
         if before is None:
             raise NotImplementedError(self.cls.__name__)  # the next family of serializers takes it
@@ -371,8 +371,8 @@ def _take_apart(frame: CompressedFrame, notes: Any) -> tuple[dict[str, Any], lis
         return replace(part, **{"meta": None, "codes": None, **attributes})
 
     columns, levels = (
-        [replace(column, node=column.node.with_parts(map(without, column.node.parts))) for column in some]
-        for some in (frame._columns, frame._index.levels)
+        [replace(column, node=column.node.with_parts(map(without, column.node.parts))) for column in contents]
+        for contents in (frame._columns, frame._index.levels)
     )
     state = (columns, frame._labels, frame._index.with_levels(levels), frame._proxied)
     header: dict[str, Any] = {_MARK: _VERSION, "state": pickle.dumps((state, notes), protocol=5)}
@@ -394,8 +394,8 @@ def _put_together(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[Com
         return replace(part, **{name: next(buffers) for name in missing})
 
     columns, levels = (
-        [replace(column, node=column.node.with_parts(map(filled, column.node.parts))) for column in some]
-        for some in (columns, index.levels)
+        [replace(column, node=column.node.with_parts(map(filled, column.node.parts))) for column in contents]
+        for contents in (columns, index.levels)
     )
     backend = DeviceBackend() if on_device else HostBackend()
     return CompressedFrame._make(backend, columns, labels, index.with_levels(levels), proxied), notes

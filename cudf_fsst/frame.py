@@ -234,21 +234,21 @@ class CompressedFrame(ArrowFrame, compute.Refused):
             buffers = backend.read([*index.nodes, *plain], stream=stream)
             labels = index.build(backend, buffers[: len(index.levels)])
             rest = iter(buffers[len(index.levels) :])
-            made = []
+            series = []
             for place, (content, own) in enumerate(zip(self._columns, coded, strict=True)):
                 with naming(partial(self._column_name, place)):
                     if own:
                         column = CompressedColumn._make(content, backend, None, index)
-                        made.append(column._as_categories())
+                        series.append(column._as_categories())
                     else:
-                        made.append(_series(backend, next(rest), content))
-            return backend.interop.frame(made, self.columns, labels)
+                        series.append(_series(backend, next(rest), content))
+            return backend.interop.frame(series, self.columns, labels)
 
     def _built(self, buffers: Sequence[Any], labels: Any) -> Any:
         columns = []
-        for place, (column, some) in enumerate(zip(self._columns, buffers, strict=True)):
+        for place, (column, values) in enumerate(zip(self._columns, buffers, strict=True)):
             with naming(partial(self._column_name, place)):
-                columns.append(_series(self._backend, some, column))
+                columns.append(_series(self._backend, values, column))
         return self._backend.interop.frame(columns, self.columns, labels)
 
     def _row(self, number: int) -> Any:
@@ -304,10 +304,10 @@ class CompressedFrame(ArrowFrame, compute.Refused):
         """A column as a Series."""
         backend, column, label = self._backend, self._columns[place], self._labels[place]
         with backend.current():
-            *levels, some = backend.read([*self._index.nodes, column.node])
+            *levels, values = backend.read([*self._index.nodes, column.node])
             index = self._index.build(backend, levels)
             with naming(partial(self._column_name, place)):
-                return backend.interop.series(_series(backend, some, column), label, index)
+                return backend.interop.series(_series(backend, values, column), label, index)
 
     def _columns_at(self, places: Sequence[int]) -> CompressedFrame:
         """A frame of some columns, which it shares.

@@ -108,7 +108,7 @@ class CompressedIndex:
         if self is other:
             return True
         kept = (self._pandas_index, self._stream, other._pandas_index, other._stream)
-        ranges = not (self.levels or other.levels) and all(one is None for one in kept)
+        ranges = not (self.levels or other.levels) and all(labels is None for labels in kept)
         return ranges and self.notes == other.notes
 
     # Labels -------------------------------------------------------------------------------------------------------

@@ -431,7 +431,7 @@ class Compressor:
         backend = piece._backend
         for place, content in enumerate(_contents_of(piece)):
             others = (_contents_of(earlier)[place] for earlier in pieces)
-            other = next((one for one in others if not _is_blank(one, backend)), None)
+            other = next((column for column in others if not _is_blank(column, backend)), None)
             if other is None or other.type == content.type or _is_blank(content, backend):
                 continue
             if not (holds_text(content) and holds_text(other)):
@@ -456,9 +456,9 @@ class Compressor:
         pieces = self._open()
         if not pieces:
             raise ValueError("nothing was appended, so the column has no dtype; append an empty Series if need be")
-        made = concat(pieces)
+        result = concat(pieces)
         self._pieces = None
-        return made
+        return result
 
     def _open(self) -> list[Any]:
         if self._pieces is None:

@@ -71,8 +71,8 @@ def load(
     with Arrival(gpu) as arrival:
         loaded = files.load(path, choose, storage_options=storage_options, destination=arrival)
         arrival.check(loaded.unchecked)
-        made = of_loaded(loaded)
-        return made._moved(gpu, made._index.for_device(gpu), arrival.moved)
+        frame = of_loaded(loaded)
+        return frame._moved(gpu, frame._index.for_device(gpu), arrival.moved)
 
 
 def of_loaded(loaded: files.Loaded) -> CompressedColumn | CompressedFrame:

@@ -15,8 +15,8 @@ def console() -> Any:
         return None
     from rich.console import Console
 
-    made = Console(stderr=True, markup=False, emoji=False)
-    return made if made.is_terminal else None
+    console = Console(stderr=True, markup=False, emoji=False)
+    return console if console.is_terminal else None
 
 
 class Progress:

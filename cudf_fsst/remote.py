@@ -266,7 +266,7 @@ class Remote:
 def joined_ranges(ranges: Sequence[Range]) -> list[Range]:
     """Ranges with those near each other joined, ascending; none is empty."""
     joined: list[Range] = []
-    for start, stop in sorted(one for one in ranges if one[0] < one[1]):
+    for start, stop in sorted(pair for pair in ranges if pair[0] < pair[1]):
         if joined and start - joined[-1][1] <= _NEAR:
             joined[-1] = joined[-1][0], max(joined[-1][1], stop)
         else:
@@ -322,12 +322,12 @@ def fill(source: Ranges, targets: Sequence[tuple[int, Any]]) -> None:
     nbytes = 0
     for start, array in targets:
         for at in range(0, array.size, _BATCH):
-            some = array[at : at + _BATCH]
-            if batch and nbytes + some.size > _BATCH:
+            part = array[at : at + _BATCH]
+            if batch and nbytes + part.size > _BATCH:
                 _fill(source, batch)
                 batch, nbytes = [], 0
-            batch.append((start + at, some))
-            nbytes += some.size
+            batch.append((start + at, part))
+            nbytes += part.size
     if batch:
         _fill(source, batch)
 
@@ -390,9 +390,9 @@ class RangeFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read into a buffer; how many bytes came."""
         view = memoryview(buffer).cast("B")
-        some = self.read(len(view))
-        view[: len(some)] = some
-        return len(some)
+        content = self.read(len(view))
+        view[: len(content)] = content
+        return len(content)
 
 
 def send(path: str, target: Remote | Any) -> None:

@@ -123,12 +123,12 @@ class Rows:
         places = self._different(other)
         if not places and self._index.is_same(other._index):
             return True
-        one, two = self._columns_at(places), other._columns_at(places)
-        share = 0 if self.device == "cpu" else one.uncompressed_nbytes // 32
+        mine, theirs = self._columns_at(places), other._columns_at(places)
+        share = 0 if self.device == "cpu" else mine.uncompressed_nbytes // 32
         with self._backend.current():
             same = self._backend.interop.same
-            pieces = one._pieces(max(64 << 20, share)) or [(0, 0)]
-            return all(same(one._range(*piece), two._range(*piece)) for piece in pieces)
+            pieces = mine._pieces(max(64 << 20, share)) or [(0, 0)]
+            return all(same(mine._range(*piece), theirs._range(*piece)) for piece in pieces)
 
     def _different(self: _R, other: _R) -> list[int]:
         """Places of the columns that may differ from those of another one of the same dtypes: all but equal bytes.
@@ -137,13 +137,13 @@ class Rows:
         alone nothing differs from itself.
         """
         places, owners, pairs = set[int](), list[int](), list[tuple[Leaf, Leaf]]()
-        for place, (one, two) in enumerate(zip(self._contents, other._contents, strict=True)):
-            may_have_nan = has_floats(one.type)
+        for place, (mine, theirs) in enumerate(zip(self._contents, other._contents, strict=True)):
+            may_have_nan = has_floats(mine.type)
             same_object = other is self and self.device != "cpu"
-            if one.type == two.type and one.node is two.node and (same_object or not may_have_nan):
+            if mine.type == theirs.type and mine.node is theirs.node and (same_object or not may_have_nan):
                 continue
-            if one.type == two.type and not may_have_nan and form(one.node) == form(two.node):
-                pairs += zip(one.node.parts, two.node.parts, strict=True)
+            if mine.type == theirs.type and not may_have_nan and form(mine.node) == form(theirs.node):
+                pairs += zip(mine.node.parts, theirs.node.parts, strict=True)
                 owners += [place] * (len(pairs) - len(owners))
             else:
                 places.add(place)

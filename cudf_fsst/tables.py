@@ -33,7 +33,7 @@ def as_html(caption: str, lines: Sequence[Sequence[str]], bars: Sequence[tuple[i
 def size_bar(nbytes: int, uncompressed_nbytes: int, widest: int) -> str:
     """A frame as long as the uncompressed bytes, filled as far as the compressed ones go; `widest`: bytes of 12 em."""
     said = f"{format_bytes(uncompressed_nbytes)} as {format_bytes(nbytes)}"
-    long, filled = (round(100 * some / widest, 1) for some in (uncompressed_nbytes, nbytes))
+    long, filled = (round(100 * size / widest, 1) for size in (uncompressed_nbytes, nbytes))
     line = "position:absolute;left:0;top:0;bottom:0;box-sizing:border-box"
     return (
         f'<div role="img" aria-label="{said}" title="{said}" style="position:relative;width:12em;height:0.8em">'

@@ -428,8 +428,8 @@ class Promise(Generic[_T]):
         except BaseException as error:  # raised by who asks
             self._error = error
         self._ended = True
-        for one in self._waiting:
-            one.put(None)
+        for queue in self._waiting:
+            queue.put(None)
         del self  # which holds the error, and so this frame
 
     def result(self) -> _T:

@@ -99,10 +99,10 @@ class HostBackend:
         And what says, when it is known, whether all bytes are ASCII: others are as they were.
         """
         with DECODE:
-            [made] = host.read([node])
-            assert isinstance(made.strings, HostStrings)
-            all_ascii = cpu_case.change(made.strings.chars, small=small, large=large)
-            return made, lambda: all_ascii
+            [changed] = host.read([node])
+            assert isinstance(changed.strings, HostStrings)
+            all_ascii = cpu_case.change(changed.strings.chars, small=small, large=large)
+            return changed, lambda: all_ascii
 
     def values_of(self, parts: Sequence[DictPart]) -> list[ColumnBuffers]:
         """The values of parts with a dictionary."""
@@ -214,7 +214,7 @@ class HostBackend:
 
     def same_bytes(self, pairs: Sequence[tuple[Leaf, Leaf]]) -> list[bool]:
         """Whether the parts of each pair, whose buffers have the same sizes, have the same bytes."""
-        return [np.array_equal(one.meta, other.meta) and np.array_equal(one.codes, other.codes) for one, other in pairs]
+        return [np.array_equal(a.meta, b.meta) and np.array_equal(a.codes, b.codes) for a, b in pairs]
 
     def row_starts(self, segments: Sequence[Segment]) -> list[Any]:
         """Character positions of each segment's row blocks."""

@@ -159,7 +159,7 @@ def compress(
         raise CliError(f"{output}: what is written is no {known_suffix(output)} file; call it {output.stem}.fsst")
     options = _csv_options(files, text or (), all_text, delimiter, encoding)
     names = list(dict.fromkeys(column or ()))
-    codecs = dict(_codec(one) for one in codec or ())
+    codecs = dict(_codec(assignment) for assignment in codec or ())
     with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as temporary:
         paths = as_parquet(files, Path(temporary), options, terminal.warn)
         with reading(paths[0]), pq.ParquetFile(paths[0]) as parquet:
@@ -171,15 +171,15 @@ def compress(
             frame = read_parquet(
                 paths, columns=columns, codecs=codecs, level=level, device="gpu" if engine.on_gpu else "cpu"
             ).to_host()
-            made = frame.column_at(0) if is_text else frame
-            made.save(output)
+            compressed = frame.column_at(0) if is_text else frame
+            compressed.save(output)
         except (KeyError, TypeError, ValueError) as error:  # which name the column, or the file that was made of CSV
             message = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
             for path, file in zip(paths, files, strict=True):
                 message = message.replace(str(path), str(file))
             raise CliError(message) from error
-    shape = counted(len(made), "row") + ("" if is_text else f", {counted(len(frame.columns), 'column')}")
-    terminal.show_compressed(files, output, made, shape, engine)
+    shape = counted(len(compressed), "row") + ("" if is_text else f", {counted(len(frame.columns), 'column')}")
+    terminal.show_compressed(files, output, compressed, shape, engine)
 
 
 @app.command()
@@ -303,14 +303,14 @@ def autotune(
     shown.add_column("fastest launch")
     for heading in ("default GB/s", "best GB/s", "gain"):
         shown.add_column(heading, justify="right")
-    for one in tuned:
-        gain = one.best_gbps / one.default_gbps - 1
+    for measured in tuned:
+        gain = measured.best_gbps / measured.default_gbps - 1
         shown.add_row(
-            str(one.tile_size),
-            f"{one.direction}()",
-            work.describe(one),
-            f"{one.default_gbps:,.0f}",
-            f"{one.best_gbps:,.0f}",
+            str(measured.tile_size),
+            f"{measured.direction}()",
+            work.describe(measured),
+            f"{measured.default_gbps:,.0f}",
+            f"{measured.best_gbps:,.0f}",
             f"{gain:+.1%}",
         )
     terminal.print_table(shown)

@@ -72,23 +72,23 @@ def table_of(column: str) -> str:
 
 def make_table(table: str, scale: float, folder: Path) -> Path:
     """Make a TPC-H table with tpchgen-cli, unless `folder` has it already; return the Parquet file."""
-    made = folder / f"tpch-sf{scale:g}" / f"{table}.parquet"
-    if made.exists():
-        return made
+    file = folder / f"tpch-sf{scale:g}" / f"{table}.parquet"
+    if file.exists():
+        return file
     # Beside this interpreter first: a virtual environment need not be activated.
     program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpchgen-cli")
     if program is None:
         raise DemoError("tpchgen-cli is missing; in a clone of cudf-fsst: pip install '.[demo]'")
-    made.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     # Made elsewhere and renamed: an interrupted run leaves no half-written table to be found by the next one.
-    with tempfile.TemporaryDirectory(dir=made.parent) as unfinished:
+    with tempfile.TemporaryDirectory(dir=file.parent) as unfinished:
         command = [program, "parquet", "--quiet", "-s", f"{scale:g}", "-T", table, "-o", unfinished]
         result = subprocess.run(command, capture_output=True, text=True)
-        fresh = Path(unfinished, made.name)
+        fresh = Path(unfinished, file.name)
         if result.returncode != 0 or not fresh.exists():
             raise DemoError(f"tpchgen-cli failed: {(result.stderr or result.stdout).strip()}")
-        os.replace(fresh, made)
-    return made
+        os.replace(fresh, file)
+    return file
 
 
 def run_column(engine: Engine, path: Path, column: str, rows: int | None = None, seed: int = 0) -> Report:
@@ -167,7 +167,7 @@ def _timed(engine: Engine, work: Callable[[], Any]) -> tuple[Any, float]:
     return result, min(seconds)
 
 
-def _compare(got: Any, expected: Any, what: str) -> None:
-    same = got.dtype == expected.dtype and got.name == expected.name and got.index.equals(expected.index)
-    if not same or not got.equals(expected):
+def _compare(actual: Any, expected: Any, what: str) -> None:
+    same = actual.dtype == expected.dtype and actual.name == expected.name and actual.index.equals(expected.index)
+    if not same or not actual.equals(expected):
         raise DemoError(f"{what} did not come back as it was")

@@ -229,7 +229,7 @@ def _csv_in_pieces(path: Path, output: Path, options: CsvOptions, types: dict[st
     with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
         names = reader.schema.names
     if len(names) == 1:
-        others = [one for one in _DELIMITERS if one in names[0]]
+        others = [delimiter for delimiter in _DELIMITERS if delimiter in names[0]]
         if others and options.delimiter is None:
             raise ValueError(
                 f"its only column is {names[0]!r}; is it --delimiter {_shell(others[0])}? "
@@ -292,16 +292,16 @@ def _keep(batches: Any, schema: Any, output: Path) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(output, schema) as writer:
-        some: list[Any] = []
+        group: list[Any] = []
         rows = 0
         for batch in batches:
-            some.append(batch)
+            group.append(batch)
             rows += batch.num_rows
             if rows >= _GROUP_ROWS:
-                writer.write_table(pa.Table.from_batches(some, schema).unify_dictionaries(), _GROUP_ROWS)
-                some, rows = [], 0
-        if some:
-            writer.write_table(pa.Table.from_batches(some, schema).unify_dictionaries(), _GROUP_ROWS)
+                writer.write_table(pa.Table.from_batches(group, schema).unify_dictionaries(), _GROUP_ROWS)
+                group, rows = [], 0
+        if group:
+            writer.write_table(pa.Table.from_batches(group, schema).unify_dictionaries(), _GROUP_ROWS)
 
 
 @contextmanager

@@ -137,16 +137,20 @@ def show_frame(file: Path, facts: dict[str, Any]) -> None:
     def numbers(of: dict[str, Any]) -> tuple[str, ...]:
         return f"{of['uncompressed_nbytes']:,}", f"{of['nbytes']:,}", f"{of['ratio']:.3f}"
 
-    for one in columns + facts["index"]:
+    for column in columns + facts["index"]:
         listed.add_row(
-            printable(one["name"]), printable(one["dtype"]), one["codec"], f"{one['nulls']:,}", *numbers(one)
+            printable(column["name"]),
+            printable(column["dtype"]),
+            column["codec"],
+            f"{column['nulls']:,}",
+            *numbers(column),
         )
     listed.add_section()
     listed.add_row("total", "", "", "", *numbers(facts))
     print_table(listed)
-    for one in columns + facts["index"]:
-        _show_symbols(one, f"{printable(one['name'])}, ")
-    if not any(one.get("symbols", True) for one in columns + facts["index"]):
+    for column in columns + facts["index"]:
+        _show_symbols(column, f"{printable(column['name'])}, ")
+    if not any(column.get("symbols", True) for column in columns + facts["index"]):
         say("No column has a symbol table.")
 
 

@@ -35,7 +35,7 @@ def smallest(
     chosen = candidates[best] if best is not None and small else plain
     assert chosen is not None  # there is a candidate, or `plain`
     if _log.isEnabledFor(logging.DEBUG):
-        said = ", ".join(f"{one} {size:,} B" for one, size in zip(candidates, sizes, strict=True))
+        said = ", ".join(f"{candidate} {size:,} B" for candidate, size in zip(candidates, sizes, strict=True))
         said = said or "nothing else takes them"
         _log.debug("%s: codec %s; a %s of %s B: %s", named(what), chosen, of, f"{nbytes:,}", said)
     return chosen

@@ -88,7 +88,7 @@ def compiled(function: Callable[..., Any], options: dict[str, Any], fingerprint:
 
     def of_no_values(args: Any, kws: Any) -> Any:
         """Numba would compile a function for each constant that it is called with, too."""
-        return of_types(tuple(map(types.unliteral, args)), {name: types.unliteral(one) for name, one in kws.items()})
+        return of_types(tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()})
 
     dispatcher.get_call_template = of_no_values
     return dispatcher

@@ -158,19 +158,19 @@ class JobTables:
         per_column = blocks(align(rows.count, 512) if bits else rows.count, per_block or threads)
         most = max(_GRID_LIMIT // per_column, 1)
         for start in range(0, len(columns), most):
-            some = columns[start : start + most]
+            batch = columns[start : start + most]
             fields: list[int] = []
             parts: list[int] = []
             count = 0
-            for column in some:
+            for column in batch:
                 high = count + len(column.parts)
                 numbers = count, len(column.parts), high, len(column.highs)
                 fields += TakenColumn(*numbers, column.address, column.stride, column.itemsize, column.nulls)
                 for part in (*column.parts, *column.highs):
                     parts += part
                 count = high + len(column.highs)
-            grid = len(some) * per_column
-            self._add(kernel, grid, threads, fields + parts, _u32(len(some)), _u32(per_column), *rows.arguments)
+            grid = len(batch) * per_column
+            self._add(kernel, grid, threads, fields + parts, _u32(len(batch)), _u32(per_column), *rows.arguments)
 
     def _image(self) -> tuple[array[int], list[int]]:
         """What is uploaded, and which numbers of it are addresses, counted from the first byte."""
@@ -224,14 +224,14 @@ class KeptLaunch:
 
     def launch(self, lane: Lane, address: int, *more: Any) -> None:
         """Launch it for a workspace at an address, with more arguments behind its own."""
-        made = self._made.get((address, more))
-        if made is None:  # the same memory is there again for most calls, or that of an answer before
-            own = [_u64(address + one) if type(one) is int else one for one in self.arguments]
-            made = Arguments((*own, *more))
+        arguments = self._made.get((address, more))
+        if arguments is None:  # the same memory is there again for most calls, or that of an answer before
+            own = [_u64(address + argument) if type(argument) is int else argument for argument in self.arguments]
+            arguments = Arguments((*own, *more))
             if len(self._made) >= _MADE:
                 self._made.clear()
-            self._made[address, more] = made
-        lane.launch(self.kernel, self.grid, self.block, made, self.shared)
+            self._made[address, more] = arguments
+        lane.launch(self.kernel, self.grid, self.block, arguments, self.shared)
 
 
 class KeptTables(NamedTuple):

@@ -97,19 +97,19 @@ def spread(node: Node, answers: ColumnBuffers, *, lane: Lane) -> ColumnBuffers |
         assert isinstance(column.validity, int)
         if lane.read(column.validity + bit // 8, 1, np.uint8)[0] >> bit % 8 & 1:
             return None
-    made = ColumnBuffers(answers.type, node.rows, node.null_count)
+    result = ColumnBuffers(answers.type, node.rows, node.null_count)
     if strings is not None:
-        made.strings = with_values(node, _spread_values(node, strings, lane), lane)
-        return made
+        result.strings = with_values(node, _spread_values(node, strings, lane), lane)
+        return result
     out, row, first = lane.allocate(node.rows * answers.itemsize), 0, 0
     for part in node.segments:
         table = answers.values + first * answers.itemsize
         answers_of.remap(part, table, answers.itemsize, out.ptr + row * answers.itemsize, lane=lane)
         row, first = row + part.rows, first + part.values.rows
     mask = validity(node, lane=lane)
-    made.validity, made.values, made.itemsize = None if mask is None else mask.ptr, out.ptr, answers.itemsize
-    made.owners = mask, out
-    return made
+    result.validity, result.values, result.itemsize = None if mask is None else mask.ptr, out.ptr, answers.itemsize
+    result.owners = mask, out
+    return result
 
 
 def _spread_values(node: Node, strings: DeviceStrings, lane: Lane) -> list[NewValues]:
@@ -121,12 +121,12 @@ def _spread_values(node: Node, strings: DeviceStrings, lane: Lane) -> list[NewVa
         fetched.append(lane.fetch(strings.offsets + first * itemsize, count + 1, f"i{itemsize}"))
         first += count
     lane.synchronize()
-    made, first = [], 0
+    per_part, first = [], 0
     for part, offsets in zip(node.segments, fetched, strict=True):
         lengths = np.diff(offsets)
         at = strings.offsets + first * itemsize
         dictionary_of = cuda_text.Dictionary(strings.chars, at, itemsize, lengths.size, int(lengths.max(initial=0)))
         known = part.known.few
-        made.append(NewValues(dictionary_of, known is not None and lengths.tolist() == list(map(len, known.rows))))
+        per_part.append(NewValues(dictionary_of, known is not None and lengths.tolist() == list(map(len, known.rows))))
         first += lengths.size
-    return made
+    return per_part

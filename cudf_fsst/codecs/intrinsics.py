@@ -68,8 +68,8 @@ def copy16(typingctx: Any, to: Any, source: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = ir.VectorType(ir.IntType(8), 16).as_pointer()
-        some = builder.load(builder.inttoptr(args[1], vector), align=1)
-        builder.store(some, builder.inttoptr(args[0], vector), align=1)
+        loaded = builder.load(builder.inttoptr(args[1], vector), align=1)
+        builder.store(loaded, builder.inttoptr(args[0], vector), align=1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
@@ -109,12 +109,12 @@ def _splat(builder: Any, value: Any, vector: Any) -> Any:
     """A vector of one value, which is a number or was computed."""
     if isinstance(value, int):
         return ir.Constant(vector, [value] * vector.count)
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    return _shuffled(builder, one, one, [0] * vector.count)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return _shuffled(builder, first, first, [0] * vector.count)
 
 
-def _shuffled(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places))
+def _shuffled(builder: Any, first: Any, other: Any, places: list[int]) -> Any:
+    return builder.shuffle_vector(first, other, ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places))
 
 
 def _bits(builder: Any, truths: Any) -> Any:
@@ -191,11 +191,11 @@ def widen64(typingctx: Any, at: Any, before: Any, out: Any) -> Any:
         )
         escape, numbers = _splat(builder, 255, _BYTES), ir.VectorType(ir.IntType(16), _WIDE)
         escapes = builder.icmp_unsigned("==", codes, escape)
-        some = builder.select(escapes, following, codes)
-        some = builder.select(builder.icmp_unsigned("==", previous, escape), escape, some)
+        values = builder.select(escapes, following, codes)
+        values = builder.select(builder.icmp_unsigned("==", previous, escape), escape, values)
         high = builder.shl(builder.zext(escapes, numbers), _splat(builder, 8, numbers))
-        some = builder.or_(builder.zext(some, numbers), high)
-        builder.store(some, builder.inttoptr(out, numbers.as_pointer()), align=1)
+        values = builder.or_(builder.zext(values, numbers), high)
+        builder.store(values, builder.inttoptr(out, numbers.as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), codegen
@@ -208,9 +208,9 @@ def scale64(typingctx: Any, at: Any, factor: Any, out: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at, factor, out = args
         short, wide = (ir.VectorType(ir.IntType(bits), _WIDE) for bits in (16, 32))
-        some = builder.zext(builder.load(builder.inttoptr(at, short.as_pointer()), align=1), wide)
-        some = builder.mul(some, _splat(builder, builder.trunc(factor, ir.IntType(32)), wide))
-        builder.store(some, builder.inttoptr(out, wide.as_pointer()), align=1)
+        products = builder.zext(builder.load(builder.inttoptr(at, short.as_pointer()), align=1), wide)
+        products = builder.mul(products, _splat(builder, builder.trunc(factor, ir.IntType(32)), wide))
+        builder.store(products, builder.inttoptr(out, wide.as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), codegen
@@ -225,11 +225,11 @@ def ends8(typingctx: Any, low: Any, high: Any, width: Any, minimum: Any, base: A
         count = _WORDS.count
         both = builder.insert_element(_splat(builder, 0, _WORDS), low, ir.Constant(ir.IntType(32), 0))
         both = builder.insert_element(both, high, ir.Constant(ir.IntType(32), 1))
-        some = _shuffled(builder, both, both, [0] * 4 + [1] * 4)
+        packed = _shuffled(builder, both, both, [0] * 4 + [1] * 4)
         places = ir.Constant(_WORDS, [i % 4 for i in range(count)])
-        some = builder.lshr(some, builder.mul(places, _splat(builder, width, _WORDS)))
+        packed = builder.lshr(packed, builder.mul(places, _splat(builder, width, _WORDS)))
         mask = builder.sub(builder.shl(_I64(1), width), _I64(1))
-        sums = builder.add(builder.and_(some, _splat(builder, mask, _WORDS)), _splat(builder, minimum, _WORDS))
+        sums = builder.add(builder.and_(packed, _splat(builder, mask, _WORDS)), _splat(builder, minimum, _WORDS))
         none = _splat(builder, 0, _WORDS)
         for step in (1, 2, 4):
             moved = _shuffled(builder, sums, none, [count] * step + list(range(count - step)))
@@ -288,8 +288,8 @@ def count_below(typingctx: Any, at: Any, value: Any) -> Any:
     """How many of 64 bytes are below a value; see `unaligned`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        some = builder.load(builder.inttoptr(args[0], _BYTES.as_pointer()), align=1)
-        below = builder.icmp_unsigned("<", some, _splat(builder, builder.trunc(args[1], _I8), _BYTES))
+        loaded = builder.load(builder.inttoptr(args[0], _BYTES.as_pointer()), align=1)
+        below = builder.icmp_unsigned("<", loaded, _splat(builder, builder.trunc(args[1], _I8), _BYTES))
         return builder.ctpop(_bits(builder, below))
 
     return types.int64(types.int64, types.int64), codegen
@@ -300,7 +300,7 @@ def equal_to(typingctx: Any, at: Any, value: Any) -> Any:
     """Which of 64 bytes are a value; see `unaligned`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        some = builder.load(builder.inttoptr(args[0], _BYTES.as_pointer()), align=1)
-        return _bits(builder, builder.icmp_unsigned("==", some, _splat(builder, args[1], _BYTES)))
+        loaded = builder.load(builder.inttoptr(args[0], _BYTES.as_pointer()), align=1)
+        return _bits(builder, builder.icmp_unsigned("==", loaded, _splat(builder, args[1], _BYTES)))
 
     return types.uint64(types.int64, types.uint8), codegen

@@ -91,8 +91,8 @@ class Node:
     def _runs(self) -> tuple[Node | DictPart, ...]:
         runs: list[Node | DictPart] = []
         for coded, group in groupby(self.segments, lambda part: bool(part.children)):
-            some = tuple(group)
-            runs += some if coded else (of_parts(self.type, some),)
+            members = tuple(group)
+            runs += members if coded else (of_parts(self.type, members),)
         return tuple(runs)
 
     @lazy
@@ -124,15 +124,15 @@ class Node:
     def with_parts(self, parts: Iterator[Leaf]) -> Node:
         """A node of the same shape whose parts are the next ones of an iterator, in the order of `parts`."""
 
-        def some(old: Sequence[Any]) -> tuple[Any, ...]:
+        def following(old: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(next(parts) for _ in old)
 
         return Node(
             self.type,
             self.rows,
             self.null_count,
-            some(self.validity),
-            tuple(some(one) for one in self.values),
+            following(self.validity),
+            tuple(following(stream) for stream in self.values),
             tuple(part.with_leaves(parts) for part in self.segments),
             tuple(child.with_parts(parts) for child in self.children),
         )
@@ -272,10 +272,10 @@ def form(node: Node) -> tuple[Any, ...]:
     def of(part: Any) -> tuple[Any, ...]:
         if isinstance(part, DictPart):
             return part.chars, form(part.indices), form(part.values)
-        return tuple(getattr(part, one.name) for one in fields(part) if one.name not in ("meta", "codes"))
+        return tuple(getattr(part, field.name) for field in fields(part) if field.name not in ("meta", "codes"))
 
     parts = (*node.values, node.validity, node.segments)
-    own = tuple(tuple(map(of, some)) for some in parts)
+    own = tuple(tuple(map(of, group)) for group in parts)
     return node.type, node.rows, node.null_count, own, tuple(map(form, node.children))
 
 

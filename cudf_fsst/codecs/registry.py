@@ -62,7 +62,7 @@ def of_values(name: str) -> Codec:
     for codec in _values:
         if name == codec.NAME:
             return codec
-    raise ValueError(f"no codec of fixed-width values is called {name!r}, only {tuple(one.NAME for one in _values)}")
+    raise ValueError(f"no codec of fixed-width values is called {name!r}, only {tuple(side.NAME for side in _values)}")
 
 
 def on_device(name: str) -> Any:
@@ -75,7 +75,7 @@ def of_text(name: str) -> TextCodec:
     for codec in _texts:
         if name == codec.NAME:
             return codec
-    raise ValueError(f"no codec of text is called {name!r}, only {tuple(one.NAME for one in _texts)}")
+    raise ValueError(f"no codec of text is called {name!r}, only {tuple(side.NAME for side in _texts)}")
 
 
 def is_text(name: str | None) -> bool:

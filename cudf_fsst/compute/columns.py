@@ -238,7 +238,8 @@ class Columns(Labelled, query.Questions):
                 kept.append(piece[gone].iloc[:1])
                 if len(present):
                     kept.append(present[present == (present.min() if least else present.max())].iloc[:1])
-            return getattr(self._backend.interop.concat_values([some for some in kept if len(some)]), name)(**options)
+            candidates = self._backend.interop.concat_values([values for values in kept if len(values)])
+            return getattr(candidates, name)(**options)
 
     def _distinct(self) -> Any:
         """A Series of the distinct values, a missing one with them."""

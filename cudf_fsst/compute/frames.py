@@ -90,7 +90,7 @@ class Frames(Changing, ByLabels, Written):
             raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
         known, plain = self._labels, set(options) <= {"axis", "how"} and options.get("how", "any") == "any"
-        every = labels is None or (bool(labels) and all(isinstance(one, Hashable) and one in known for one in labels))
+        every = labels is None or (bool(labels) and all(isinstance(key, Hashable) and key in known for key in labels))
         if plain and every and self._backend.device == "cpu" and known.nlevels == 1 and known.is_unique:
             places = range(len(known)) if labels is None else [int(known.get_loc(label)) for label in labels]
             missing = self._columns_at(list(places)).isna()
@@ -124,15 +124,15 @@ class Frames(Changing, ByLabels, Written):
     def _first_rows(self, n: Any, columns: Any, largest: bool, ask: Callable[[Any], Any]) -> Any:
         """Rows that the library chooses, of those whose value in the first of some columns is good enough."""
         labels = columns if isinstance(columns, list) else [columns]
-        some = self._candidates(n, labels, largest)
-        if some is None:
+        candidates = self._candidates(n, labels, largest)
+        if candidates is None:
             return self._rows_of(labels, ask)
         backend = self._backend
         with backend.current():
             places = [int(self._labels.get_loc(label)) for label in dict.fromkeys(labels)]
-            keys = self._columns_at(places)._take(some).reset_index(drop=True)
+            keys = self._columns_at(places)._take(candidates).reset_index(drop=True)
             chosen = ask(keys)
-            rows = backend.arrays.asarray(selection.row_array(some))[chosen.index.values]
+            rows = backend.arrays.asarray(selection.row_array(candidates))[chosen.index.values]
             return self._out(self._take(self._numbers(rows, selection.row_numbers)))
 
     def _candidates(self, n: Any, labels: Any, largest: bool) -> Any:
@@ -186,8 +186,8 @@ class Frames(Changing, ByLabels, Written):
             chosen = ask(keys)
             rows = self._numbers(chosen.index.values, selection.row_numbers)
             del keys, chosen
-            made = self._take(rows)
-        return self._out(made.reset_index(drop=True) if ignore_index else made)
+            result = self._take(rows)
+        return self._out(result.reset_index(drop=True) if ignore_index else result)
 
 
 def _best_floats(column: Any, n: int, largest: bool, seen_rows: int) -> Any:
@@ -201,8 +201,8 @@ def _best_floats(column: Any, n: int, largest: bool, seen_rows: int) -> Any:
     array, dtype = backend.arrays, np.dtype(kind.to_pandas_dtype())
 
     def values(start: int, stop: int) -> Any:
-        (some,) = backend.read([node], start, stop)
-        return backend.as_array(some).view(dtype)
+        (column_buffers,) = backend.read([node], start, stop)
+        return backend.as_array(column_buffers).view(dtype)
 
     seen = values(0, seen_rows)
     seen = seen[seen == seen]

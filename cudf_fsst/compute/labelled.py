@@ -31,7 +31,7 @@ class Labels:
         """``f.loc[rows]`` or ``f.loc[rows, columns]``; see `Labelled.loc`."""
         frame = self._frame
         if isinstance(key, tuple):
-            key = tuple(one(frame) if callable(one) else one for one in key)
+            key = tuple(member(frame) if callable(member) else member for member in key)
         elif callable(key):
             key = key(frame)
         if frame._index_levels > 1 or frame._labels.nlevels > 1 or (isinstance(key, tuple) and len(key) != 2):

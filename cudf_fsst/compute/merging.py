@@ -257,7 +257,7 @@ def _dtype_at(data: Any, place: int) -> Any:
 def _are_alike(left: _Side, right: _Side) -> bool:
     """Whether keys have the same dtypes, or are integers."""
     dtypes = [[_dtype_at(side.data, place) for place in side.keys] for side in (left, right)]
-    return all(one == other or {one.kind, other.kind} <= {"i", "u"} for one, other in zip(*dtypes, strict=False))
+    return all(left == other or {left.kind, other.kind} <= {"i", "u"} for left, other in zip(*dtypes, strict=False))
 
 
 def _index_names(data: Any) -> list[Any]:

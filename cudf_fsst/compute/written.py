@@ -35,17 +35,17 @@ class Written(FrameSource):
         """
         options = {"percentiles": percentiles, "include": include, "exclude": exclude}
         with self._backend.current():
-            some = self._range(0, 0)
-            some.columns = range(some.shape[1])
+            sample = self._range(0, 0)
+            sample.columns = range(sample.shape[1])
             if self.device == "cpu":
-                places = list(some.describe(**options).columns)
+                places = list(sample.describe(**options).columns)
             elif include == "all":
-                places = list(some.columns)
+                places = list(sample.columns)
             else:  # cuDF does not describe what has no rows
                 kinds = (
                     {"include": np.number} if include is exclude is None else {"include": include, "exclude": exclude}
                 )
-                places = list(some.select_dtypes(**kinds).columns) or list(some.columns)
+                places = list(sample.select_dtypes(**kinds).columns) or list(sample.columns)
             part = self._columns_at(places)
             return self._out(part._range(0, None).describe(**options))
 

@@ -25,13 +25,13 @@ def different(pairs: Sequence[tuple[Any, Any]], *, lane: Lane) -> npt.NDArray[np
     """Whether bytes differ in each pair of buffers, which are of one size. The GPU is waited for once."""
     if not pairs:
         return np.empty(0, np.bool_)
-    jobs = np.array([(one.ptr, other.ptr, one.size) for one, other in pairs], np.uint64)
+    jobs = np.array([(left.ptr, other.ptr, left.size) for left, other in pairs], np.uint64)
     table, found = lane.allocate(jobs.nbytes), lane.allocate(4 * len(pairs))
     lane.upload(table.ptr, jobs)
     lane.zero(found.ptr, found.size)
     for first in range(0, len(pairs), _PAIRS):
-        some = jobs[first : first + _PAIRS]
-        grid = min(-(-int(some[:, 2].max()) // _PER_BLOCK), _BLOCKS), len(some)
+        batch = jobs[first : first + _PAIRS]
+        grid = min(-(-int(batch[:, 2].max()) // _PER_BLOCK), _BLOCKS), len(batch)
         arguments = np.uint64(table.ptr + 24 * first), np.uint64(found.ptr + 4 * first)
         lane.launch(_kernel_on(current_device()), grid, _THREADS, arguments)
     return lane.read(found.ptr, len(pairs), np.uint32) != 0

@@ -138,29 +138,29 @@ class Lane:
 
         An allocation takes the host longer than all that else has to be done for a small part of a column.
         """
-        made: list[Any] = []
+        buffers: list[Any] = []
         groups: list[list[tuple[int, int, int]]] = []  # number, offset and size of each buffer
         end = 0
         try:
             for number, nbytes in enumerate(sizes):
                 if nbytes > SMALL:
-                    made.append(self.allocate(nbytes))
+                    buffers.append(self.allocate(nbytes))
                     continue
                 if not groups or end + nbytes > TOGETHER:
                     groups.append([])
                     end = 0
                 groups[-1].append((number, end, nbytes))
-                made.append(None)
+                buffers.append(None)
                 end += -(-nbytes // ALIGNMENT) * ALIGNMENT
             for group in groups:
                 _, last, nbytes = group[-1]
                 memory = self.allocate(last + nbytes)
                 for number, offset, nbytes in group:
-                    made[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
+                    buffers[number] = memory if len(group) == 1 else Slice(memory, offset, nbytes)
         except BaseException:
-            made.clear()  # a traceback keeps this frame
+            buffers.clear()  # a traceback keeps this frame
             raise
-        return made
+        return buffers
 
     def fill(self, address: int, nbytes: int, byte: int) -> None:
         """Set bytes to one value."""
@@ -262,11 +262,11 @@ class Arguments(tuple[np.generic, ...]):
     _places: npt.NDArray[np.uint64]
 
     def __new__(cls, arguments: Iterable[np.generic]) -> Arguments:
-        made = super().__new__(cls, arguments)
-        made._words = np.array([int(one) for one in made], np.uint64)  # a smaller one is what comes first in memory
-        made._places = made._words.ctypes.data + np.arange(0, 8 * len(made), 8).astype(np.uint64)
-        made.address = made._places.ctypes.data
-        return made
+        self = super().__new__(cls, arguments)
+        self._words = np.array([int(value) for value in self], np.uint64)  # a smaller one is what comes first in memory
+        self._places = self._words.ctypes.data + np.arange(0, 8 * len(self), 8).astype(np.uint64)
+        self.address = self._places.ctypes.data
+        return self
 
 
 class Coming:
@@ -348,12 +348,12 @@ class SideLanes:
 
     def __exit__(self, error: object, *_: object) -> None:
         if error is not None:
-            for one in self.lanes:
-                one.synchronize()
+            for lane in self.lanes:
+                lane.synchronize()
         else:
             self._lane.rejoin()
-        for one in self.lanes:
-            one.release()
+        for lane in self.lanes:
+            lane.release()
 
 
 class Slice:

@@ -83,9 +83,9 @@ def pin(nbytes: int) -> Pages:
     if _own_pages:
         area = _filled_in(nbytes)
         if area is not None:
-            made = Pages(area.ctypes.data, nbytes, area)
-            if made.register():
-                return made
+            pages = Pages(area.ctypes.data, nbytes, area)
+            if pages.register():
+                return pages
         _own_pages = False
     try:
         return Pages(runtime.hostAlloc(nbytes, _FLAGS), nbytes)

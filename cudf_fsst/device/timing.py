@@ -42,7 +42,7 @@ def recorded_launches(into: Launches) -> Iterator[None]:
 
 def span(launches: Launches, prefix: str) -> float:
     """Milliseconds from the first start to the last end of the kernels so named, gaps between them included."""
-    wanted = [one for one in launches if one[0].startswith(prefix)]
+    wanted = [launch for launch in launches if launch[0].startswith(prefix)]
     return max(end for _, _, end in wanted) - min(begin for _, begin, _ in wanted)
 
 

@@ -148,8 +148,8 @@ def _schema(table: EngineTable) -> Any:
 def _decoded(table: EngineTable, rows: PieceRows) -> Any:
     """Rows as a pyarrow.Table."""
     arrays = [
-        array(some, content.type, name)
-        for name, some, content in zip(table.names, table.read(rows), table.contents, strict=True)
+        array(values, content.type, name)
+        for name, values, content in zip(table.names, table.read(rows), table.contents, strict=True)
     ]
     return table_of(arrays, _schema(table), len(rows))
 
@@ -172,8 +172,8 @@ class _Pieces(fs.FileSystemHandler):
         """The file of a piece, which Arrow opens a second time before it closes it."""
         opened = self._opened.get(path)
         buffer = self._made(path) if opened is None else opened.buffer
-        self._opened[path] = made = _Opened(buffer)
-        return pa.PythonFile(made, mode="r")
+        self._opened[path] = file = _Opened(buffer)
+        return pa.PythonFile(file, mode="r")
 
     @cached_property
     def _there(self) -> EngineTable:

@@ -160,10 +160,10 @@ def readable(kind: Any) -> Any:
 
 def array(read: Any, kind: Any, name: str) -> Any:
     """Rows of a column as an Arrow array; strings that are not UTF-8 are refused: engines do not look."""
-    made = arrow_columns.rebuild(read, readable(kind))
+    rebuilt = arrow_columns.rebuild(read, readable(kind))
     if any(map(is_any_text, within(kind))):
         try:
-            made.validate(full=True)
+            rebuilt.validate(full=True)
         except pa.ArrowInvalid as error:
             raise ValueError(f"column {name!r}: {error}") from None
-    return made
+    return rebuilt

@@ -176,10 +176,10 @@ def writing(target: Any, storage_options: Mapping[str, Any] | None = None, *, sy
         return
     if not isinstance(location, Remote) and not hasattr(location, "write"):
         raise TypeError(f"expected a path, a URL or a file object, not {type(target).__name__}")
-    with tempfile.NamedTemporaryFile(prefix="cudf-fsst-", suffix=".tmp") as made:
-        yield made
-        made.flush()
-        send(made.name, location)
+    with tempfile.NamedTemporaryFile(prefix="cudf-fsst-", suffix=".tmp") as unsent:
+        yield unsent
+        unsent.flush()
+        send(unsent.name, location)
 
 
 @contextlib.contextmanager
@@ -197,18 +197,18 @@ def folder_of(target: Any) -> Iterator[str]:
         They cannot be written.
     """
     if isinstance(target, Remote):
-        with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as made:
-            yield made
-            _send_folder(made, target)
+        with tempfile.TemporaryDirectory(prefix="cudf-fsst-") as folder:
+            yield folder
+            _send_folder(folder, target)
         return
     name = os.path.realpath(os.fsdecode(target))
     os.makedirs(name, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".cudf-fsst-", suffix=".tmp", dir=name) as made:
-        yield made
-        for relative in _files_below(made):
+    with tempfile.TemporaryDirectory(prefix=".cudf-fsst-", suffix=".tmp", dir=name) as folder:
+        yield folder
+        for relative in _files_below(folder):
             path = os.path.join(name, relative)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.replace(os.path.join(made, relative), path)
+            os.replace(os.path.join(folder, relative), path)
 
 
 def _files_below(folder: str) -> list[str]:
@@ -225,9 +225,9 @@ def _send_folder(folder: str, target: Remote) -> None:
             sent.append(target.sibling("/".join([target.path.rstrip("/"), *relative.split(os.sep)])))
             sent[-1].put(os.path.join(folder, relative))
     except BaseException:
-        for one in sent:
+        for arrived in sent:
             with contextlib.suppress(Exception):
-                one.remove()
+                arrived.remove()
         raise
 
 
@@ -301,10 +301,10 @@ class WrittenBehind(io.RawIOBase):
         try:
             left = given if self._error is None else given[:0]
             while left.size:
-                some = left[: self._buffer.size - self._filled]
-                self._buffer[self._filled : self._filled + some.size] = some
-                self._filled += some.size
-                left = left[some.size :]
+                taken = left[: self._buffer.size - self._filled]
+                self._buffer[self._filled : self._filled + taken.size] = taken
+                self._filled += taken.size
+                left = left[taken.size :]
                 if self._filled == self._buffer.size:
                     self._send(self._at + given.size - left.size)
         except BaseException as error:  # raised by `check`

@@ -35,8 +35,8 @@ def wrap(content: Any, name: str) -> bytes | None:
     nbytes = memoryview(content).nbytes
     if nbytes <= _NBYTES.size:
         return None
-    made = pa.Codec(name, compression_level=_LEVEL).compress(content, asbytes=True)
-    stored = _NBYTES.pack(nbytes) + made
+    wrapped = pa.Codec(name, compression_level=_LEVEL).compress(content, asbytes=True)
+    stored = _NBYTES.pack(nbytes) + wrapped
     return stored if len(stored) < nbytes <= MOST_GROWTH * len(stored) else None
 
 
@@ -62,11 +62,11 @@ def nbytes_of(stored: npt.NDArray[np.uint8], stored_nbytes: int) -> int:
 
 def unwrap(stored: npt.NDArray[np.uint8], number: int, content: npt.NDArray[np.uint8]) -> None:
     """Write a section, of `nbytes_of` it, to an array; ValueError where it is damaged."""
-    name = next(name for name, one in NUMBERS.items() if one == number)
+    name = next(name for name, known in NUMBERS.items() if known == number)
     try:
-        made = pa.Codec(name).decompress(pa.py_buffer(stored[_NBYTES.size :]), content.size)
+        unwrapped = pa.Codec(name).decompress(pa.py_buffer(stored[_NBYTES.size :]), content.size)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"its outer codec {name} cannot be taken off: {error}") from error
-    if made.size != content.size:
-        raise ValueError(f"its outer codec {name} gives {made.size} bytes, not {content.size}")
-    content[:] = np.frombuffer(made, np.uint8)
+    if unwrapped.size != content.size:
+        raise ValueError(f"its outer codec {name} gives {unwrapped.size} bytes, not {content.size}")
+    content[:] = np.frombuffer(unwrapped, np.uint8)

@@ -217,7 +217,7 @@ class Opened:
             self._described.append(records.part_records(version, head[offset : offset + nbytes], record))
             records.check_sums(number, record, [described.part for described in self._described[-1]])
             offset += nbytes
-        described = [part for some in self._described for part in some]
+        described = [part for parts_of in self._described for part in parts_of]
         sections = records.read_directory(head[offset:], columns, tables_count, segments, file_nbytes, version)
         for section in sections:
             part = described[section.number].part if section.kind == META and not section.outer else None
@@ -246,12 +246,12 @@ class Opened:
         segments = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         tables = self._tables(numbers)
         contents = self._contents(self._sections_of({TABLE: tables, META: segments, CODES: segments}))
-        made = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
+        table_of = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
         loaded: dict[int, Any] = {}
         for number in sorted(numbers):
             for part, described in enumerate(self._described[number], self._firsts[number]):
                 meta, codes = contents[META, part], contents[CODES, part]
-                loaded[part] = described.make(made, meta.nbytes, codes.nbytes, meta, codes)
+                loaded[part] = described.make(table_of, meta.nbytes, codes.nbytes, meta, codes)
         there = self.destination
         if there is not None:
             there.begin(list(loaded.values()))
@@ -270,7 +270,7 @@ class Opened:
         """Some streams by number, whose parts have sizes but no buffers: of what is stored, tables alone are read."""
         tables = self._tables(numbers)
         contents = self._contents(self._sections_of({TABLE: tables}))
-        made = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
+        table_of = {number: _read_table(tables[number], number, contents[TABLE, number]) for number in sorted(tables)}
         parts = {part for number in numbers for part in range(self._firsts[number], self._firsts[number + 1])}
         sections = self._sections_of({META: parts, CODES: parts})
         sizes = {section.key: section.nbytes for section in sections}
@@ -284,7 +284,7 @@ class Opened:
             number: (
                 self.codecs[number],
                 [
-                    described.make(made, sizes[META, part], sizes[CODES, part])
+                    described.make(table_of, sizes[META, part], sizes[CODES, part])
                     for part, described in enumerate(self._described[number], self._firsts[number])
                 ],
             )

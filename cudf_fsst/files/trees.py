@@ -59,7 +59,7 @@ def describe(node: Node, streams: list[Stream]) -> dict[str, Any]:
         described["children"] = [_described_run(run, streams) for run in node.runs]
         described["scopes"] = [0 if isinstance(run, Node) else run.itemsize for run in node.runs]
         return described
-    texts = [number(list(some), codec) for codec, some in groupby(node.segments, lambda segment: segment.codec)]
+    texts = [number(list(run), codec) for codec, run in groupby(node.segments, lambda segment: segment.codec)]
     if texts:
         described["strings"] = texts if len(texts) > 1 else texts[0]
     described["children"] = [describe(child, streams) for child in node.children]
@@ -259,7 +259,7 @@ class TreeReader:
         trees = stored["children"]
         if segments or len(trees) != len(scopes) or any(size not in (0, 1, 2, 4) for size in scopes):
             raise ValueError(f"{where}: scopes {scopes!r} for {len(trees)} children")
-        if not any(scopes) or any(not one and not other for one, other in pairwise(scopes)):
+        if not any(scopes) or any(not size and not other for size, other in pairwise(scopes)):
             raise ValueError(f"{where}: scopes {scopes!r}, of which neighbours have no dictionary")
         parts: list[Part] = []
         for i, (tree, size) in enumerate(zip(trees, scopes, strict=True)):

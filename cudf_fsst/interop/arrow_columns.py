@@ -171,8 +171,8 @@ def _without_view(array: Any) -> Any:
     values = _without_view(array.values) if is_view(kind.value_type) else array.values
     if not np.array_equal(rows, np.arange(rows.size)):
         values = _taken(values, rows)
-    made = pa.large_list(values.type) if wide else pa.list_(values.type)
-    return pa.Array.from_buffers(made, len(array), [validity, offsets], array.null_count, children=[values])
+    of_lists = pa.large_list(values.type) if wide else pa.list_(values.type)
+    return pa.Array.from_buffers(of_lists, len(array), [validity, offsets], array.null_count, children=[values])
 
 
 def _taken(values: Any, rows: npt.NDArray[np.int64]) -> Any:
@@ -309,7 +309,7 @@ def one_row(kind: Any) -> Any:
 
 def holds_dictionary(kind: Any) -> bool:
     """Whether a type is one of dictionaries, or has such a part."""
-    return any(_types.is_dictionary(one) for one in within(kind))
+    return any(_types.is_dictionary(inner) for inner in within(kind))
 
 
 def _values(array: Any) -> npt.NDArray[Any]:

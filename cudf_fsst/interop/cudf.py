@@ -155,10 +155,10 @@ def answers(column: ColumnBuffers, dtype: Any, missing: Any, name: Any, index: A
         kind, own_dtype = _plain_types(column.type)
         validity, values = column.owners
         mask, nulls = validity if column.null_count else None, column.null_count
-        made = ColumnBase.create(plc.Column(kind, column.rows, values, mask, nulls, 0, []), own_dtype)
+        result_column = ColumnBase.create(plc.Column(kind, column.rows, values, mask, nulls, 0, []), own_dtype)
     else:
-        made = build(column, column.type, None)
-    result = series(made, name, index)
+        result_column = build(column, column.type, None)
+    result = series(result_column, name, index)
     if column.null_count and not pd.isna(missing):
         result = result.fillna(missing)
     return result if result.dtype == dtype else result.astype(dtype)
@@ -347,9 +347,9 @@ def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
     # An index would make a table to see whether it is unique. Numbers that are missing are not equal to each other.
     simple = pd.api.types.is_integer_dtype(labels.dtype) or pd.api.types.is_string_dtype(labels.dtype)
     if len(by_label) < len(columns) or not (simple or labels.is_unique):
-        made = cudf.DataFrame._from_data(dict(enumerate(columns)), index=index)
-        made.columns = labels
-        return made
+        result = cudf.DataFrame._from_data(dict(enumerate(columns)), index=index)
+        result.columns = labels
+        return result
     from cudf.core.column_accessor import ColumnAccessor
 
     data = ColumnAccessor(

@@ -32,7 +32,7 @@ def writes(types: Sequence[pa.DataType], compression: Any) -> bool:
 def _writes(kind: pa.DataType) -> bool:
     simple = (_types.is_integer, _types.is_boolean, _types.is_string, _types.is_large_string, _types.is_timestamp)
     floats = kind in (pa.float32(), pa.float64())
-    return floats or kind == pa.date32() or _is_decimal(kind) or any(one(kind) for one in simple)
+    return floats or kind == pa.date32() or _is_decimal(kind) or any(is_simple(kind) for is_simple in simple)
 
 
 class ParquetWriter:

@@ -305,9 +305,9 @@ def build(column: ColumnBuffers, kind: Any, stored: dict[str, Any] | None, *, nu
     if stored is None and plain and column.values is not None and not column.null_count:
         # Not through Arrow, whose arrays cannot be written to.
         return pd.Series(column.values.view(kind.to_pandas_dtype()), copy=False)
-    made = decode_column(to_chunked(column, kind), stored)
-    behind = getattr(made.array, "_ndarray", None)
-    return made if behind is None or behind.flags.writeable else made.copy()
+    values = decode_column(to_chunked(column, kind), stored)
+    behind = getattr(values.array, "_ndarray", None)
+    return values if behind is None or behind.flags.writeable else values.copy()
 
 
 def to_chunked(column: ColumnBuffers, kind: Any) -> Any:
@@ -340,9 +340,9 @@ def frame(columns: Sequence[Any], labels: Any, index: Any) -> Any:
     for series in columns:
         series.index = index
     # By number, lest two columns of the same name become one.
-    made = pd.DataFrame(dict(enumerate(columns)), index=index, copy=False)
-    made.columns = labels
-    return made
+    result = pd.DataFrame(dict(enumerate(columns)), index=index, copy=False)
+    result.columns = labels
+    return result
 
 
 def series(values: Any, name: Any, index: Any) -> Any:
@@ -365,8 +365,8 @@ def column_series(
         if column.rows == 0:
             return empty(dtype, name, index)
         return to_series(column.strings, dtype, name, index)
-    made = build(column, kind, stored, nullable=nullable)
-    return made.rename(name) if index is None else series(made, name, index)
+    values = build(column, kind, stored, nullable=nullable)
+    return values.rename(name) if index is None else series(values, name, index)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -37,8 +37,8 @@ def with_level_dtypes(index: Any, dtypes: Sequence[Any]) -> Any:
     if index.nlevels == 1:
         return index if dtypes[0] is None else index.astype(dtypes[0])
     levels = [index.get_level_values(number) for number in range(index.nlevels)]
-    made = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, dtypes, strict=True)]
-    return pd.MultiIndex.from_arrays(made, names=index.names)
+    cast = [level if dtype is None else level.astype(dtype) for level, dtype in zip(levels, dtypes, strict=True)]
+    return pd.MultiIndex.from_arrays(cast, names=index.names)
 
 
 def take_labels(index: Any, rows: npt.NDArray[np.int64]) -> Any:

@@ -145,12 +145,12 @@ def frame_to_bytes(fields: Iterable[tuple[str, Any]], notes: dict[str, Any]) -> 
         Arrow would not read it again: a type of too many levels.
     """
     schema = of_fields(fields).with_metadata({_KEY: json.dumps({"frame": notes}).encode()})
-    made = schema.serialize()
+    serialized = schema.serialize()
     try:
-        pa.ipc.read_schema(made)
+        pa.ipc.read_schema(serialized)
     except (pa.ArrowException, OSError) as error:
         raise TypeError(f"the types of the columns cannot be stored: {error}") from error
-    return bytes(made.to_pybytes())
+    return bytes(serialized.to_pybytes())
 
 
 def frame_from_bytes(schema: Any) -> tuple[list[Any], dict[str, Any]]:

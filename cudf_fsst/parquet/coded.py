@@ -93,7 +93,7 @@ def _coded(column: Any) -> DictionaryRows | None:
     """A column with a dictionary in each chunk, for the codec `dict`; None: it is read as strings."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     dictionaries = [chunk.dictionary for chunk in chunks]
-    if sum(one.nbytes for one in dictionaries) >= 2**31 or any(one.null_count for one in dictionaries):
+    if sum(array.nbytes for array in dictionaries) >= 2**31 or any(array.null_count for array in dictionaries):
         return None
     values = arrow_columns.describe(pa.chunked_array(dictionaries, column.type.value_type).combine_chunks()).strings
     if values is None or not values.rows:

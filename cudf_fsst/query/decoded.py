@@ -67,10 +67,10 @@ def _by_values(column: ColumnSource, name: str, ask: Callable[[Any], Any], raw: 
         all_values = values[0] if len(values) == 1 else interop.concat_values(values)
         answers = ask(all_values)
         if isinstance(backend, DeviceBackend):
-            made = backend.spread(node, answers)
-            if made is not None:
+            spread = backend.spread(node, answers)
+            if spread is not None:
                 LOGGER.debug("%s: decoded %d distinct values", name, sum(counts))
-                result = interop.series(made, answers.name, column._index.shared(backend))
+                result = interop.series(spread, answers.name, column._index.shared(backend))
                 return column._out(result) if raw else result
         step = _HOST_ROWS if backend.device == "cpu" else _DEVICE_ROWS
         pieces, first = [], 0

@@ -127,8 +127,8 @@ class StringMethods:
             rows, of_values = by_content.witnesses(column, name, args, options)
             # A function may answer differently each time it is called, so it is called for every row.
             of_values = of_values and not any(map(callable, (*args, *options.values())))
-            some = decoded.row_by_row if of_values else decoded.in_pieces
-            return some(column, name, by_content.with_witnesses(column, ask, rows), raw=of_library)
+            decode = decoded.row_by_row if of_values else decoded.in_pieces
+            return decode(column, name, by_content.with_witnesses(column, ask, rows), raw=of_library)
         return decoded.as_a_whole(column, name, ask)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -279,7 +279,7 @@ def _is_row_by_row(name: str, args: tuple[Any, ...], options: dict[str, Any]) ->
 def _is_scalar(value: Any) -> bool:
     value, _ = interop_cudf.unwrap_proxy(value)
     if isinstance(value, tuple):
-        return all(isinstance(one, _SCALARS) for one in value)
+        return all(isinstance(member, _SCALARS) for member in value)
     return isinstance(value, _SCALARS) or callable(value) or _is_na(value)
 
 

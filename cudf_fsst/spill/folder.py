@@ -55,14 +55,14 @@ class Folder:
         self._owner = os.getpid()
         self._lock: int | None = None
         # It has its own name when it is locked: until then others would take it for left behind.
-        made = tempfile.mkdtemp(prefix=".cudf-fsst-new-", dir=where)
+        fresh = tempfile.mkdtemp(prefix=".cudf-fsst-new-", dir=where)
         try:
-            self._lock = _locked(os.path.join(made, _LOCK))
+            self._lock = _locked(os.path.join(fresh, _LOCK))
             self.path = os.path.join(where, f"{_own_prefix()}{self._owner}-{secrets.token_hex(8)}")
-            os.rename(made, self.path)
+            os.rename(fresh, self.path)
         except BaseException:
             self._unlock()
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(fresh, ignore_errors=True)
             raise
 
     def remove(self) -> None:

@@ -82,7 +82,7 @@ def _check_alone(cudf: Any, rmm: Any, resource: Any) -> None:
     spills = cudf.get_option("spill") and cudf.get_option("spill_on_demand")
     while resource is not None and not spills:
         is_callback = isinstance(resource, rmm.mr.FailureCallbackResourceAdaptor)
-        spills = is_callback and not any(resource is one for one in _installed)
+        spills = is_callback and not any(resource is adaptor for adaptor in _installed)
         resource = getattr(resource, "upstream_mr", None)
     if spills:
         raise RuntimeError(
@@ -94,7 +94,7 @@ def _check_alone(cudf: Any, rmm: Any, resource: Any) -> None:
 def _remove(rmm: Any, adaptor: Any, upstream: Any, answer: Answer) -> bool:
     """Take the resource away; False if something else lies on top of it, then it stays but does nothing."""
     answer.stop()
-    _installed[:] = [one for one in _installed if one is not adaptor]
+    _installed[:] = [installed for installed in _installed if installed is not adaptor]
     if rmm.mr.get_current_device_resource() is not adaptor:
         return False
     rmm.mr.set_current_device_resource(upstream)

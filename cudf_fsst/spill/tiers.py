@@ -139,7 +139,7 @@ class Tiers(Books):
         if compress:
             steps += self._steps(DEVICE)
         if device is not None:
-            steps = [step._replace(entries=(one for one in step.entries if one.home == device)) for step in steps]
+            steps = [step._replace(entries=(entry for entry in step.entries if entry.home == device)) for step in steps]
         freed = 0
 
         def enough(more: int) -> bool:

@@ -100,15 +100,15 @@ def find_divisor(values: int, itemsize: int, rows: int, signed: bool) -> np.uint
         varied += common != 0
     best, most = np.uint64(1), 0
     for i in range(-1, divisors.size):
-        one = everything if i < 0 else divisors[i]
-        if one < 2:
+        divisor = everything if i < 0 else divisors[i]
+        if divisor < 2:
             continue
         fits = 0
         for other in divisors:
-            fits += other != 0 and other % one == 0
-        saved = fits * (_bits(one) - 1)
+            fits += other != 0 and other % divisor == 0
+        saved = fits * (_bits(divisor) - 1)
         if saved > most and 4 * fits >= varied:
-            best, most = one, saved
+            best, most = divisor, saved
     return best
 
 
@@ -222,10 +222,10 @@ def _gather(words: Any, width: int, skip: int, numbers: Any) -> None:
 @njit()
 def _unpack_bytes(words: Any, width: int, base: np.uint64, values: int) -> None:
     """Write a whole plain block of bytes, of 1 to 8 bits each: eight that follow each other are spread in one word."""
-    four, two, one = (np.uint64(32 - 4 * width), np.uint64(16 - 2 * width), np.uint64(8 - width))
-    low_four = _LOW >> four
-    low_two = (np.uint64(0xFFFF) >> two) * np.uint64(0x0000000100000001)
-    low_one = (np.uint64(0xFF) >> one) * np.uint64(0x0001000100010001)
+    by_four, by_two, by_one = (np.uint64(32 - 4 * width), np.uint64(16 - 2 * width), np.uint64(8 - width))
+    low_four = _LOW >> by_four
+    low_two = (np.uint64(0xFFFF) >> by_two) * np.uint64(0x0000000100000001)
+    low_one = (np.uint64(0xFF) >> by_one) * np.uint64(0x0001000100010001)
     tops, bases = np.uint64(0x8080808080808080), (base & np.uint64(0xFF)) * np.uint64(0x0101010101010101)
     for part in range(4):
         bit = 8 * width * part
@@ -235,9 +235,9 @@ def _unpack_bytes(words: Any, width: int, base: np.uint64, values: int) -> None:
             # What lies behind the block's words is cut off.
             x = (np.uint64(words[first + lane]) | np.uint64(words[first + 32 + lane]) << np.uint64(32)) >> shift
             x |= (np.uint64(words[first + 64 + lane]) << np.uint64(1)) << (np.uint64(63) - shift)
-            x = x & low_four | x << four & low_four << np.uint64(32)
-            x = x & low_two | x << two & low_two << np.uint64(16)
-            x = x & low_one | x << one & low_one << np.uint64(8)
+            x = x & low_four | x << by_four & low_four << np.uint64(32)
+            x = x & low_two | x << by_two & low_two << np.uint64(16)
+            x = x & low_one | x << by_one & low_one << np.uint64(8)
             store64(to + 16 * lane, ((x & ~tops) + (bases & ~tops)) ^ ((x ^ bases) & tops))
 
 

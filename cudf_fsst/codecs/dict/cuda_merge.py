@@ -44,13 +44,13 @@ def merge(columns: Sequence[Sequence[Part]], *, lane: Lane) -> list[list[Part]]:
     longer = [run for runs in runs_of for run in runs if len(run) > 1]
     leaves = [leaf for run in longer for part in run for leaf in part.values.parts]
     moved = iter(to_host(leaves, stream=lane.given) if leaves else ())
-    planned = [[one for run in runs for one in _planned(run, moved, lane)] for runs in runs_of]
-    merges = [one for column in planned for one in column if isinstance(one, _Merge)]
+    planned = [[member for run in runs for member in _planned(run, moved, lane)] for runs in runs_of]
+    merges = [member for column in planned for member in column if isinstance(member, _Merge)]
     limit = scratch_limit(sum(part.chars + 4 * part.rows for run in longer for part in run)) - _OTHERS_NBYTES
     merged: dict[_Merge, DictPart] = {}
     for batch in _batches(merges, limit):
         merged |= zip(batch, _merged(batch, limit, lane), strict=True)
-    return [[merged[one] if isinstance(one, _Merge) else one for one in column] for column in planned]
+    return [[merged[member] if isinstance(member, _Merge) else member for member in column] for column in planned]
 
 
 def _planned(run: Sequence[Any], moved: Iterator[Part], lane: Lane) -> Iterator[_Merge | Part]:
@@ -134,11 +134,11 @@ class _Merge:
 def _batches(merges: Sequence[_Merge], limit: int) -> Iterator[list[_Merge]]:
     """Consecutive merges that take no more memory together; one that takes more by itself."""
     batch: list[_Merge] = []
-    for one in merges:
-        if batch and sum(other.nbytes for other in batch) + one.nbytes > limit:
+    for merge in merges:
+        if batch and sum(other.nbytes for other in batch) + merge.nbytes > limit:
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(merge)
     if batch:
         yield batch
 
@@ -149,16 +149,16 @@ def _merged(batch: Sequence[_Merge], limit: int, lane: Lane) -> list[DictPart]:
     owners: list[tuple[int, int]] = []  # which merge's, and whether codes
     lookups, buffers = [], []
     kept = batch[0].nbytes <= limit
-    for number, one in enumerate(batch):
-        one.begin()
+    for number, merge in enumerate(batch):
+        merge.begin()
         own = []
-        if one.null_count:
-            bits = fixed.StreamSource.bitmap(one.validity[0], 0, one.rows)
+        if merge.null_count:
+            bits = fixed.StreamSource.bitmap(merge.validity[0], 0, merge.rows)
             own.append((fixed.StreamTask(bits, what=of_validity(None)), 0))
         if kept:
-            buffers.append(lane.allocate(one.rows * one.itemsize))
-            lookups += one.look_ups(0, one.rows, int(buffers[-1].ptr))
-            own += [(task, 1) for task in cuda_pack.code_tasks(one, int(buffers[-1].ptr))]
+            buffers.append(lane.allocate(merge.rows * merge.itemsize))
+            lookups += merge.look_ups(0, merge.rows, int(buffers[-1].ptr))
+            own += [(task, 1) for task in cuda_pack.code_tasks(merge, int(buffers[-1].ptr))]
         tasks += [task for task, _ in own]
         owners += [(number, place) for _, place in own]
     if lookups:
@@ -175,23 +175,23 @@ def _merged(batch: Sequence[_Merge], limit: int, lane: Lane) -> list[DictPart]:
     if packed:
         found[0][1] = tuple(packed[0])
     return [
-        one.merged(own_values, codes, validity)
-        for one, own_values, (validity, codes) in zip(batch, values, found, strict=True)
+        merge.merged(own_values, codes, validity)
+        for merge, own_values, (validity, codes) in zip(batch, values, found, strict=True)
     ]
 
 
 def _compress(batch: Sequence[_Merge], lane: Lane) -> Generator[None, None, list[Node]]:
     """The values of merges, compressed unless they are those of their first part."""
     tasks: list[TextTask] = []
-    for one in batch:
-        if one.grows:
-            offsets, chars = one.values.offsets.astype(np.int32), one.values.chars
+    for merge in batch:
+        if merge.grows:
+            offsets, chars = merge.values.offsets.astype(np.int32), merge.values.chars
             buffers = lane.allocate(offsets.nbytes), lane.allocate(chars.nbytes)
             lane.upload(int(buffers[0].ptr), offsets)
             lane.upload(int(buffers[1].ptr), chars)
             places = int(buffers[1].ptr), int(buffers[0].ptr), 4
-            strings = DeviceStrings(one.values.rows, *places, owners=(*buffers, None), chars_limit=chars.nbytes)
-            segments = one.first_values.segments
+            strings = DeviceStrings(merge.values.rows, *places, owners=(*buffers, None), chars_limit=chars.nbytes)
+            segments = merge.first_values.segments
             tasks.append(TextTask(strings, tile_size=segments[0].layout.tile_size) if segments else TextTask(strings))
-    made = iter((yield from text.steps([codec_of()], tasks, lane=lane)) if tasks else ())
-    return [of_parts(one.first_values.type, next(made)) if one.grows else one.first_values for one in batch]
+    encoded = iter((yield from text.steps([codec_of()], tasks, lane=lane)) if tasks else ())
+    return [of_parts(merge.first_values.type, next(encoded)) if merge.grows else merge.first_values for merge in batch]

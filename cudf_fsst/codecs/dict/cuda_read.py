@@ -190,11 +190,11 @@ _layouts: WeakCache[Node, cuda_packed.SpellLayout] = WeakCache()
 def whole_layout(part: DictPart) -> cuda_packed.SpellLayout:
     """The layout for all rows of a part whose values have been read."""
     longest = part.known.longest or 0
-    made = _layouts.get(part.indices)
-    if made is None:
-        made = cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
-        _layouts.put(part.indices, made)
-    return made
+    layout = _layouts.get(part.indices)
+    if layout is None:
+        layout = cuda_packed.SpellLayout.packed(part.values.rows, longest, part.packed, 0, part.rows)
+        _layouts.put(part.indices, layout)
+    return layout
 
 
 class _Windows:

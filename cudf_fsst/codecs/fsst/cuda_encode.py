@@ -51,13 +51,13 @@ class FsstEncoder(TileEncoder):
 
     def _train(self, lane: Lane, room: TrainingRoom, lookup: int, scratch: int) -> None:
         scopes, shared = len(room.chars_limits), device_attributes()["shared_per_block"]
-        made = _u64(lookup), _u64(room.exported)
+        results = _u64(lookup), _u64(room.exported)
         if launch.train_in_clusters(scopes, shared):
             lane.launch(
                 get_kernel("fsst_train_cluster", "fsst_train_cluster"),
                 launch.TRAIN_CLUSTER * scopes,
                 launch.TRAIN_THREADS,
-                (_u64(room.scopes), *made),
+                (_u64(room.scopes), *results),
                 launch.TRAIN_CLUSTER_NBYTES,
             )
         else:
@@ -65,7 +65,7 @@ class FsstEncoder(TileEncoder):
                 get_kernel("fsst_train", "fsst_train"),
                 scopes,
                 launch.TRAIN_THREADS,
-                (_u64(room.scopes), _u64(room.cleared), _u64(scratch), *made),
+                (_u64(room.scopes), _u64(room.cleared), _u64(scratch), *results),
                 launch.train_places(shared).shared,
             )
 

@@ -51,11 +51,11 @@ def encode_tables(table: SymbolTable, mixed: bool) -> npt.NDArray[np.uint8]:
         pairs = np.empty_like(pairs)
         pairs[pair_places()] = table.pair_codes
     unused = 64 - 8 * (table.hash_meta & 0xFF)
-    made = np.zeros(1, ENCODE_TABLES)
-    made["symbols"] = table.hash_symbols << unused.astype(np.uint64)
-    made["meta"] = table.hash_meta >> 8 | unused << 8
-    made["singles"], made["pairs"], made["two_byte_limit"] = table.byte_codes, pairs, table.two_byte_limit
-    return made.view(np.uint8)
+    tables = np.zeros(1, ENCODE_TABLES)
+    tables["symbols"] = table.hash_symbols << unused.astype(np.uint64)
+    tables["meta"] = table.hash_meta >> 8 | unused << 8
+    tables["singles"], tables["pairs"], tables["two_byte_limit"] = table.byte_codes, pairs, table.two_byte_limit
+    return tables.view(np.uint8)
 
 
 def trained_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
@@ -72,8 +72,8 @@ def searched_tables(exported: npt.NDArray[np.void]) -> list[SymbolTable]:
     """The tables that fsst_train_max.cu exported, an array of `TRAINED_TABLE`, symbols in any order."""
     counts = exported["count"].tolist()
     return [
-        train_max.in_order(one["symbols"][:count], one["lengths"][:count])
-        for one, count in zip(exported, counts, strict=True)
+        train_max.in_order(trained["symbols"][:count], trained["lengths"][:count])
+        for trained, count in zip(exported, counts, strict=True)
     ]
 
 
@@ -98,6 +98,6 @@ def decode_table(table: SymbolTable) -> npt.NDArray[np.uint8]:
     eights = np.flatnonzero(lengths == 8)
     short = lengths < 8
     entries[short] |= lengths[short].astype(np.uint64) << np.uint64(59)
-    made = np.zeros(1, DECODE_TABLE)
-    made["entries"], made["first_eight"], made["eights"] = entries, eights[0] if eights.size else 0, eights.size
-    return made.view(np.uint8)
+    record = np.zeros(1, DECODE_TABLE)
+    record["entries"], record["first_eight"], record["eights"] = entries, eights[0] if eights.size else 0, eights.size
+    return record.view(np.uint8)

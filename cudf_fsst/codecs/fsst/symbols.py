@@ -193,15 +193,15 @@ class SymbolTable:
 
     def expand(self, codes: bytes) -> bytes:
         """See `table.Table`."""
-        made, symbols, place = bytearray(), self.symbols, 0
+        expanded, symbols, place = bytearray(), self.symbols, 0
         while place < len(codes):
             if codes[place] == ESCAPE:
                 place += 1
-                made.append(codes[place])
+                expanded.append(codes[place])
             else:
-                made += symbols[codes[place]]
+                expanded += symbols[codes[place]]
             place += 1
-        return bytes(made)
+        return bytes(expanded)
 
     @lazy
     def nbytes(self) -> int:

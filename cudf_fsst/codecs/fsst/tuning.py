@@ -113,9 +113,9 @@ def save(gpu: str, choices: Mapping[int, Choices], notes: Mapping[str, Any]) -> 
     }
     _parse(entry, gpu)
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".launch.") as unfinished:
-        made = Path(unfinished, file.name)
-        made.write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
-        os.replace(made, file)
+        fresh = Path(unfinished, file.name)
+        fresh.write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+        os.replace(fresh, file)
     return file
 
 

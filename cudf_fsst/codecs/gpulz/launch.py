@@ -150,11 +150,11 @@ def defines(symbol: int, chunk: int, window: int | None = None, *, warps: int = 
 
     `warps`: those of a thread block of gpulz_decode.
     """
-    made = {"SYMBOL": symbol, "CHUNK": chunk, "CHUNK_BLOCK": CHUNK_BLOCK}
+    constants = {"SYMBOL": symbol, "CHUNK": chunk, "CHUNK_BLOCK": CHUNK_BLOCK}
     if window is None:
-        return {**made, "DECODE_WARPS": warps}
+        return {**constants, "DECODE_WARPS": warps}
     return {
-        **made,
+        **constants,
         "WINDOW": window,
         "SEARCH_WORDS": search_words(symbol, chunk),
         "GROUP": GROUP,

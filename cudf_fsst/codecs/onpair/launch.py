@@ -151,14 +151,14 @@ def decode_table(table: OnPairTable) -> npt.NDArray[np.uint8]:
     codes, lengths = 1 << table.bits, table.lengths.astype(np.uint64)
     eight, longer, full = (int(i) for i in np.searchsorted(table.lengths[: len(table)], [8, 9, 16]))
     header = ONPAIR_TABLE.itemsize
-    made = np.zeros(align(header + 8 * (2 * codes - longer), 16), np.uint8)
-    made[:header].view(np.uint32)[:] = table.bits, codes, eight, longer, full, made.size, 1, 0
-    entries, seconds = np.split(made[header:].view(np.uint64)[: 2 * codes - longer], [codes])
+    decoding = np.zeros(align(header + 8 * (2 * codes - longer), 16), np.uint8)
+    decoding[:header].view(np.uint32)[:] = table.bits, codes, eight, longer, full, decoding.size, 1, 0
+    entries, seconds = np.split(decoding[header:].view(np.uint64)[: 2 * codes - longer], [codes])
     entries[:] = table.words[:, 0]
     entries[:eight] |= lengths[:eight] << _u64(59)
     seconds[:] = table.words[longer:, 1][::-1]
     seconds[codes - full :] |= (lengths[longer:full] - _u64(8))[::-1] << _u64(59)
-    return made
+    return decoding
 
 
 @weakly_cached()
@@ -256,14 +256,14 @@ def train_view(room: TrainRoom, at: int, scope: int, bits: int, level: str, expo
 
 #: Of the rounds, two words: a byte a round.
 TRAIN_PARTS = tuple(
-    np.uint64(sum((step | first << 4) << 8 * i for i, (step, first) in enumerate(some)))
-    for some in (train.ROUNDS[:8], train.ROUNDS[8:])
+    np.uint64(sum((step | first << 4) << 8 * i for i, (step, first) in enumerate(rounds)))
+    for rounds in (train.ROUNDS[:8], train.ROUNDS[8:])
 )
 
 
 def trained_tables(exported: npt.NDArray[np.uint8], scopes: int, bits: int) -> list[OnPairTable]:
     """The tables that were exported, bytes of `ONPAIR_TRAINED`."""
-    return [trained_table(one, bits) for one in exported.view(ONPAIR_TRAINED)[:scopes]]
+    return [trained_table(trained, bits) for trained in exported.view(ONPAIR_TRAINED)[:scopes]]
 
 
 def trained_table(exported: np.void, bits: int) -> OnPairTable:
@@ -369,12 +369,12 @@ def decode_shape(
     half = min(shared_per_block, shared_per_multiprocessor // 2 - 1024)
     while codes_capacity >= tile_size + 16:
         warp = text.BUNDLE_TILES * (tile_size + _ROW_NBYTES_EXTRA) + codes_capacity + 32
-        one, two = (
+        single, double = (
             text.shape_with(table, warp, codes_capacity, most, limit, shared_per_multiprocessor)
             for limit in (shared_per_block, half)
         )
-        if one.resident:
-            return two if 4 * two.resident >= 3 * one.resident else one
+        if single.resident:
+            return double if 4 * double.resident >= 3 * single.resident else single
         codes_capacity = align(codes_capacity // 2)
     raise ValueError(f"tile_size {tile_size} needs more shared memory than this GPU's {shared_per_block} bytes")
 

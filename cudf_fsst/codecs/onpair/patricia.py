@@ -230,8 +230,8 @@ def _shared(words: Any, lengths: Any, a: Any, b: Any) -> Any:
 
 
 @njit()
-def _fill_records(words: Any, lengths: Any, count: int, order: Any, sizes: bool, records: Any, kept: Any) -> int:
-    """Write records, and the symbols of `order` to `kept`, of equal ones the first; how many these are."""
+def _fill_records(words: Any, lengths: Any, count: int, order: Any, sizes: bool, records: Any, distinct: Any) -> int:
+    """Write records, and the symbols of `order` to `distinct`, of equal ones the first; how many these are."""
     wide = records.view(np.uint64)
     for symbol in range(count):
         wide[symbol, 0], wide[symbol, 1] = words[symbol, 0], words[symbol, 1]
@@ -239,7 +239,7 @@ def _fill_records(words: Any, lengths: Any, count: int, order: Any, sizes: bool,
         records[byte, 8:] = byte
     parents = np.empty(17, np.int64)  # that begin the last symbol, the shorter ones first
     depth = 0
-    made = 0
+    total = 0
     for ordered in order:
         code = np.int64(ordered)
         size = np.int64(lengths[code])
@@ -252,9 +252,9 @@ def _fill_records(words: Any, lengths: Any, count: int, order: Any, sizes: bool,
         records[code, 7 + size :] = code | (size - 1) << 12 if sizes else code
         parents[depth] = code
         depth += 1
-        kept[made] = code
-        made += 1
-    return made
+        distinct[total] = code
+        total += 1
+    return total
 
 
 @njit()
@@ -264,7 +264,7 @@ def _find_nodes(words: Any, lengths: Any, order: Any, nodes: Any, edges: Any, st
     `nodes`: the place, a symbol, the first edge, edges. `edges`: the byte, the node or ``-1 - code``. `starts`: bytes,
     a symbol that begins with them, the node or ``-1 - code``.
     """
-    made: Any = 0
+    node_count: Any = 0
     linked: Any = 0
     started: Any = 0
     # Ranges of symbols: first, last, depth that is known to be shared, the edge that leads there (-1: 2 bytes).
@@ -293,8 +293,8 @@ def _find_nodes(words: Any, lengths: Any, order: Any, nodes: Any, edges: Any, st
                 target = -1 - last
                 shared = np.int64(lengths[last])
             else:
-                target = made
-                nodes[made, 0], nodes[made, 1], nodes[made, 2] = shared, last, linked
+                target = node_count
+                nodes[node_count, 0], nodes[node_count, 1], nodes[node_count, 2] = shared, last, linked
                 at = a
                 while at < b:
                     byte = _byte(words, np.int64(order[at]), shared)
@@ -305,8 +305,8 @@ def _find_nodes(words: Any, lengths: Any, order: Any, nodes: Any, edges: Any, st
                     stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = begin, at, shared + 1, linked
                     top += 1
                     linked += 1
-                nodes[made, 3] = linked - nodes[made, 2]
-                made += 1
+                nodes[node_count, 3] = linked - nodes[node_count, 2]
+                node_count += 1
             if edge >= 0:
                 edges[edge, 1] = target
             # So many bytes lead here, and fewer lead elsewhere.
@@ -314,25 +314,25 @@ def _find_nodes(words: Any, lengths: Any, order: Any, nodes: Any, edges: Any, st
             if size:
                 starts[started, 0], starts[started, 1], starts[started, 2] = size, last, target
                 started += 1
-    return made, linked, started
+    return node_count, linked, started
 
 
 @njit()
-def _place_nodes(nodes: Any, edges: Any, made: int, to: Any, bases: Any) -> None:
+def _place_nodes(nodes: Any, edges: Any, node_count: int, to: Any, bases: Any) -> None:
     """Find bases of nodes, those of most edges first, and mark the entries of `to` that they take."""
     entries = to.size
     taken = np.zeros(entries, np.uint8)  # bases
     by_edges = np.zeros(258, np.int64)
-    for i in range(made):
+    for i in range(node_count):
         by_edges[257 - nodes[i, 3]] += 1
     for i in range(1, 258):
         by_edges[i] += by_edges[i - 1]
-    ranked = np.empty(made, np.int64)
-    for i in range(made - 1, -1, -1):
+    ranked = np.empty(node_count, np.int64)
+    for i in range(node_count - 1, -1, -1):
         by_edges[257 - nodes[i, 3]] -= 1
         ranked[by_edges[257 - nodes[i, 3]]] = i
     begin = _FIRST_BASE
-    for rank in range(made):
+    for rank in range(node_count):
         node = ranked[rank]
         first, count = nodes[node, 2], nodes[node, 3]
         bases[node] = _CROWDED
@@ -411,7 +411,7 @@ def build(
     order = order[: _fill_records(words, lengths, count, ordered, sizes, records, order)]
     room = order.size + 1
     nodes, edges, starts = (np.empty((times * room, fields), np.int64) for times, fields in ((1, 4), (2, 2), (3, 3)))
-    made, linked, started = _find_nodes(words, lengths, order, nodes, edges, starts)
+    node_count, linked, started = _find_nodes(words, lengths, order, nodes, edges, starts)
     starts = starts[:started]
     slots = [1 << max(4, (4 * int(np.count_nonzero(starts[:, 0] == size)) - 1).bit_length()) for size in (4, 8)]
     long = int(np.count_nonzero(lengths[256:count] > 8)) * 8 > count
@@ -426,5 +426,5 @@ def build(
     )
     trie.fours[0], trie.eights[0, 0] = 1 << 32, 1  # so that zeros do not find what is empty
     shifts = np.array([65 - slot.bit_length() for slot in slots], np.uint64)
-    _fill(words, nodes[:made], edges[:linked], starts, *trie[:4], shifts)
+    _fill(words, nodes[:node_count], edges[:linked], starts, *trie[:4], shifts)
     return trie

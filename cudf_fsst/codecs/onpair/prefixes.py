@@ -75,9 +75,9 @@ def _fill(words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges
             length = 1 + (more & -step)
             found = np.int64(longest(words_at + 16 * code, length, pairs, edges, trie_shift))
             best[4 * code + level] = np.uint16(found | (np.int64(lengths[found]) - 1) << 12)
-            made = _hash_of(words[code, 0], words[code, 1], length)
-            wanted = (made << _HASH | np.uint64(level) << _LEVEL) & _WORD
-            at: Any = np.int64(made * np.uint64(buckets.size // 2) >> np.uint64(32))
+            hashed = _hash_of(words[code, 0], words[code, 1], length)
+            wanted = (hashed << _HASH | np.uint64(level) << _LEVEL) & _WORD
+            at: Any = np.int64(hashed * np.uint64(buckets.size // 2) >> np.uint64(32))
             looking = True
             while looking:
                 for i in range(2):
@@ -102,6 +102,6 @@ def build(
     words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, bits: int, trie: tuple[Any, Any]
 ) -> Lookup:
     """The prefixes of the first `count` symbols. There is room for four of every code."""
-    made = Lookup(np.zeros(2 * BUCKETS[bits], np.uint32), np.zeros(4 << bits, np.uint16))
-    _fill(words, address(words), lengths, count, *trie, *made)
-    return made
+    lookup = Lookup(np.zeros(2 * BUCKETS[bits], np.uint32), np.zeros(4 << bits, np.uint16))
+    _fill(words, address(words), lengths, count, *trie, *lookup)
+    return lookup

@@ -97,11 +97,11 @@ class OnPairTable:
 
         Its symbols are made when they are asked for: that takes longer than to compress a small column.
         """
-        made = object.__new__(cls)
+        table = object.__new__(cls)
         of_words, of_lengths = np.zeros((1 << bits, 2), np.uint64), np.zeros(1 << bits, np.uint8)
         of_words[: lengths.size], of_lengths[: lengths.size] = words, lengths
-        made.__dict__.update(bits=bits, words=_read_only(of_words), lengths=_read_only(of_lengths))
-        return made
+        table.__dict__.update(bits=bits, words=_read_only(of_words), lengths=_read_only(of_lengths))
+        return table
 
     def __getattr__(self, name: str) -> Any:
         """The symbols of a table that was made of arrays."""
@@ -198,16 +198,16 @@ class OnPairTable:
     @lazy
     def patricia(self) -> patricia.PatriciaTrie:
         """What the host finds the longest symbol with (``patricia.py``)."""
-        made = patricia.build(self.words, self.lengths, len(self), sizes=True)
-        for array in made:
+        trie = patricia.build(self.words, self.lengths, len(self), sizes=True)
+        for array in trie:
             array.flags.writeable = False
-        return made
+        return trie
 
     @lazy
     def prefixes(self) -> prefixes.Lookup:
         """What a GPU's encoder finds the longest symbol with (``prefixes.py``)."""
-        made = prefixes.build(self.words, self.lengths, len(self), self.bits, self.trie)
-        return prefixes.Lookup(_read_only(made.buckets), _read_only(made.longest))
+        lookup = prefixes.build(self.words, self.lengths, len(self), self.bits, self.trie)
+        return prefixes.Lookup(_read_only(lookup.buckets), _read_only(lookup.longest))
 
     @lazy
     def head(self) -> npt.NDArray[np.uint64]:

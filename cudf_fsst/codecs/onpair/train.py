@@ -301,8 +301,8 @@ def _next(
         chunks = shares[share]
         gains = np.zeros(table.codes, np.int64)
         met = np.empty(int((ends - starts)[chunks].sum()) if rules.grows else 0, np.uint32)
-        made = _count(address(sample), starts, ends, chunks, rules.grows, *symbols, gains, rooms[share], met)
-        return gains, met[:made]
+        length = _count(address(sample), starts, ends, chunks, rules.grows, *symbols, gains, rooms[share], met)
+        return gains, met[:length]
 
     shares = np.array_split(np.arange(rules.first, starts.size, rules.step), len(rooms))
     counted = map_items(count, range(len(rooms)))
@@ -310,15 +310,15 @@ def _next(
     for other in rooms[1:]:
         extended += other[: extended.size]
         other[: extended.size] = 0
-    gains = sum(some for some, _ in counted)
-    met = np.concatenate([some for _, some in counted])
+    gains = sum(share_gains for share_gains, _ in counted)
+    met = np.concatenate([share_met for _, share_met in counted])
     pairs = np.zeros((1 << max(8, (3 * met.size // 2).bit_length()) if rules.grows else 1, 2), np.uint32)
     most = table.codes + _count_pairs(met, pairs) + int(np.count_nonzero(extended))
     slots = np.full(1 << max(8, (2 * most).bit_length()), -1, np.int32)
     words, lengths, sums = np.empty((most, 2), np.uint64), np.empty(most, np.uint8), np.empty(most, np.int64)
     counts = gains, extended, pairs
-    made = _candidates(table.codes, rules.grows, table.words, table.lengths, *counts, slots, words, lengths, sums)
-    kept = np.flatnonzero(sums[:made] > costs[lengths[:made]])
+    candidates = _candidates(table.codes, rules.grows, table.words, table.lengths, *counts, slots, words, lengths, sums)
+    kept = np.flatnonzero(sums[:candidates] > costs[lengths[:candidates]])
     words, lengths, sums = words[kept], lengths[kept], sums[kept]
     most = rules.keep - BYTES
     if kept.size > most:

@@ -89,9 +89,9 @@ def _fill(words: Any, lengths: Any, count: int, pairs: Any, edges: Any) -> None:
                 if entry == np.uint32(0):
                     target = nodes
                     nodes += np.uint32(1)
-                made = target << _CODE_BITS | own
+                changed = target << _CODE_BITS | own
                 if i == 1:
-                    pairs[np.int64(first | byte << np.uint32(8))] = made
+                    pairs[np.int64(first | byte << np.uint32(8))] = changed
                 else:
                     key = node << np.uint32(8) | byte
                     slot: Any = np.int64(np.uint32(key * _MULTIPLIER) >> shift)
@@ -99,8 +99,8 @@ def _fill(words: Any, lengths: Any, count: int, pairs: Any, edges: Any) -> None:
                         slot += 1
                         if slot == edges.size:
                             slot = 0
-                    edges[slot] = np.uint64(key) << np.uint64(32) | np.uint64(made)
-                entry = made
+                    edges[slot] = np.uint64(key) << np.uint64(32) | np.uint64(changed)
+                entry = changed
             node = entry >> _CODE_BITS
             best = entry & _CODE_MASK
 

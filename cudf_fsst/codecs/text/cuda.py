@@ -86,8 +86,8 @@ def _encoders(codecs: tuple[TextCodec, ...], level: str) -> list[TileEncoder]:
 
 def _with_tables(task: TextTask, choices: Sequence[ChosenTable | None]) -> TextTask:
     """A task with the tables that were chosen; None where nobody wants the scope."""
-    tables = tuple(None if one is None else one.table for one in choices)
-    return task._replace(tables=tables, lookups=tuple(None if one is None else one.lookup for one in choices))
+    tables = tuple(None if choice is None else choice.table for choice in choices)
+    return task._replace(tables=tables, lookups=tuple(None if choice is None else choice.lookup for choice in choices))
 
 
 def _by_codecs(
@@ -98,7 +98,7 @@ def _by_codecs(
     outbox: Outbox | None,
 ) -> Steps:
     """Compress columns with the tables that were chosen for their scopes, those of one codec together."""
-    made: list[dict[int, list[Segment]]] = [{} for _ in tasks]
+    compressed: list[dict[int, list[Segment]]] = [{} for _ in tasks]
     for codec in codecs:
         numbers, own_tasks = [], []
         for i, task in enumerate(tasks):
@@ -115,8 +115,8 @@ def _by_codecs(
         for (i, wanted), segments in zip(numbers, found, strict=True):
             rest = iter(segments)
             for k in wanted:
-                made[i][k] = [next(rest) for _ in range(chosen[i][k].segments)]
-    return [[segment for k in sorted(own) for segment in own[k]] for own in made]
+                compressed[i][k] = [next(rest) for _ in range(chosen[i][k].segments)]
+    return [[segment for k in sorted(own) for segment in own[k]] for own in compressed]
 
 
 def train(strings: DeviceStrings, codec: str | None = None, *, level: str = "default", stream: Any = None) -> Table:

@@ -347,7 +347,7 @@ def describe(segments: Sequence[Segment]) -> npt.NDArray[np.void]:
     for segment in segments:
         segment.check_buffers()
     words = np.array([_layout_words(segment.layout) for segment in segments])
-    known = [(one.meta.ptr, one.codes.ptr, one.codes_nbytes, one.layout.has_nulls) for one in segments]
+    known = [(part.meta.ptr, part.codes.ptr, part.codes_nbytes, part.layout.has_nulls) for part in segments]
     meta, codes, codes_nbytes, has_nulls = np.array(known, np.uint64).T
     words[:, _ADDRESSES] += meta[:, None]
     words[:, _VALIDITY] = (words[:, _VALIDITY] + meta) * has_nulls

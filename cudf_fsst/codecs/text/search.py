@@ -262,8 +262,8 @@ def _plan(question: Question) -> Plan | None:
     if isinstance(question, IsIn):
         return _plan_values(question)
     if isinstance(question, Sets):
-        made = automaton_of_sets(question.sets)
-        return None if made is None else Plan(question, (made,), (1,))
+        machine = automaton_of_sets(question.sets)
+        return None if machine is None else Plan(question, (machine,), (1,))
     if isinstance(question, ByteCount):
         return Plan(question, (), ())
     if isinstance(question, Length):
@@ -294,12 +294,12 @@ def _plan_like(question: Like) -> Plan:
     distinct = list(planes)
     searches, counts, at = [], [], 0
     while at < len(distinct):
-        some = distinct[at : at + MAX_PLANES]
-        if sum(map(len, some)) >= MAX_STATES:
-            some = some[:1]
-        searches.append(automaton([(part, plane) for plane, part in enumerate(some)]))
-        counts.append(len(some))
-        at += len(some)
+        batch = distinct[at : at + MAX_PLANES]
+        if sum(map(len, batch)) >= MAX_STATES:
+            batch = batch[:1]
+        searches.append(automaton([(part, plane) for plane, part in enumerate(batch)]))
+        counts.append(len(batch))
+        at += len(batch)
     least = sum(map(len, wanted)) + question.more
     test = RowTest(
         tuple(planes[part] for part in shown),
@@ -315,22 +315,22 @@ def _plan_like(question: Like) -> Plan:
 def _plan_values(question: IsIn) -> Plan:
     values = list(dict.fromkeys(question.values))
     lengths = tuple(sorted({len(value) for value in values}))
-    some = [value for value in values if value]
+    filled = [value for value in values if value]
     by_length = Plan(question, (), (), False, lengths=lengths)
-    if len(some) > MAX_VALUES:
+    if len(filled) > MAX_VALUES:
         return by_length
-    if len({len(value) for value in some}) <= 1 and sum(map(len, some)) < MAX_STATES:
+    if len({len(value) for value in filled}) <= 1 and sum(map(len, filled)) < MAX_STATES:
         # Every byte is worth a state: then rows need no second look.
-        searches = (automaton([(value, 0) for value in some]),)
+        searches = (automaton([(value, 0) for value in filled]),)
         return Plan(question, searches, (1,), lengths=lengths)
     # A match of another length may end where a row of a length that counts does.
-    ends, begins = (_kept_bytes(some, backwards) for backwards in (True, False))
+    ends, begins = (_kept_bytes(filled, backwards) for backwards in (True, False))
     # Rows begin alike more often than they end alike. Only what compares rows with values knows of beginnings.
     from_start = 2 * len(set(ends)) <= len(set(begins)) and words_of(values) is not None
     searched = begins if from_start else ends
     if not searched:
         return by_length  # too many rows would be candidates
-    machine = automaton([(one, 0) for one in searched])
+    machine = automaton([(value, 0) for value in searched])
     if machine.states > CANDIDATE_STATES + 1:
         machine = _least_states(machine)
     if machine.states > MAX_STATES:
@@ -344,11 +344,11 @@ def _kept_bytes(values: Sequence[bytes], backwards: bool) -> list[bytes]:
     What all have in common there tells none of them from the others, and has one state a byte for all.
     """
     if backwards:
-        return [one[::-1] for one in _kept_bytes([value[::-1] for value in values], False)]
+        return [chosen[::-1] for chosen in _kept_bytes([value[::-1] for value in values], False)]
     longest, least = max(map(len, values)), MAX_STATES - 1 - CANDIDATE_STATES
     alike = 0
     if len(values) > 1:
-        alike = sum(1 for _ in takewhile(lambda some: len(set(some)) == 1, zip(*values, strict=False)))
+        alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*values, strict=False)))
         alike = min(alike, least, (255 - MAX_STATES) // (len(values) - 1))  # `automaton` has bytes
     most = min(MAX_STATES - 1, max(CANDIDATE_STATES, LEAST_END * len(values)) + alike) + alike * (len(values) - 1)
     lengths = range(min(longest, most), alike, -1)
@@ -426,14 +426,14 @@ def automaton_of_sets(sets: Sequence[bytes]) -> Automaton | None:
     """
     if not 0 < len(sets) <= MAX_PATTERN:
         return None
-    fits = [sum((byte in some) << i for i, some in enumerate(sets)) for byte in range(256)]
+    fits = [sum((byte in allowed) << i for i, allowed in enumerate(sets)) for byte in range(256)]
     states, rows = [0], list[list[int]]()
     for state in states:  # which grows
-        rows.append([(state << 1 | 1) & some for some in fits])
-        states += [one for one in dict.fromkeys(rows[-1]) if one not in states]
+        rows.append([(state << 1 | 1) & mask for mask in fits])
+        states += [state for state in dict.fromkeys(rows[-1]) if state not in states]
         if len(states) >= MAX_STATES:
             return None
     number = {state: i for i, state in enumerate(states)}
-    following = np.array([[number[one] for one in row] for row in rows], np.uint8)
+    following = np.array([[number[state] for state in row] for row in rows], np.uint8)
     accepts = np.array([state >> (len(sets) - 1) & 1 for state in states], np.uint8)
     return Automaton(following, accepts, np.zeros(256, np.uint8), len(sets))

@@ -28,11 +28,11 @@ def hash_of(value: bytes, most: int | None = None) -> int:
 
     `most`: of its first bytes.
     """
-    made = len(value)
+    hashed = len(value)
     for at in range(0, len(value) if most is None else min(most, len(value)), 8):
-        made = (made ^ int.from_bytes(value[at : at + 8], "little")) * MULTIPLIER & _ALL
-        made ^= made >> 32
-    return made
+        hashed = (hashed ^ int.from_bytes(value[at : at + 8], "little")) * MULTIPLIER & _ALL
+        hashed ^= hashed >> 32
+    return hashed
 
 
 def words_of(values: Sequence[bytes], beginning: int = 0) -> npt.NDArray[np.uint64] | None:
@@ -49,9 +49,9 @@ def words_of(values: Sequence[bytes], beginning: int = 0) -> npt.NDArray[np.uint
 
 def _made(values: tuple[bytes, ...], beginning: int) -> npt.NDArray[np.uint64]:
     pairs = sorted((hash_of(value), value) for value in values)
-    made = np.zeros(1, VALUES)
-    made["beginning"] = beginning
-    made["count"], lengths, beginnings = len(values), made["lengths"][0], made["beginnings"][0]
+    header = np.zeros(1, VALUES)
+    header["beginning"] = beginning
+    header["count"], lengths, beginnings = len(values), header["lengths"][0], header["beginnings"][0]
     for value in values:
         lengths[len(value) // 64] |= np.uint64(1 << len(value) % 64)
         first = hash_of(value, 8)
@@ -63,7 +63,7 @@ def _made(values: tuple[bytes, ...], beginning: int) -> npt.NDArray[np.uint64]:
         padded.append(value + bytes(-len(value) % 8))
         place += len(padded[-1]) // 8
     words = np.array([*keys, *places], np.uint64)
-    return np.concatenate([made.view(np.uint64), words, np.frombuffer(b"".join(padded), np.uint64)])
+    return np.concatenate([header.view(np.uint64), words, np.frombuffer(b"".join(padded), np.uint64)])
 
 
 _kept = lru_cache(64)(_made)

@@ -131,7 +131,7 @@ def compress(
         choice = choose(values, floats=floats, signed=signed, codec=codec, what=what)
     module, options = side(choice.codec), dict(choice.options)
     cut = [values[start:stop] for start, stop in plan.part_rows(values.size, values.itemsize)]
-    return tuple(map_items(lambda some: module.encode(some, signed=signed, **options), cut))
+    return tuple(map_items(lambda rows: module.encode(rows, signed=signed, **options), cut))
 
 
 def read(

@@ -72,10 +72,10 @@ def compress(
             task = tasks[number]
             item.choose(item.choices[0].codec if chosen or task.known else task.codec, task.what)
         for own in (batch, tried):
-            some = [
+            items = [
                 (number, item.replacement) for number, item in whole if (item.replacement is item) == (own is batch)
             ]
-            for (number, _), part in zip(some, own.pack([item for _, item in some], lane), strict=True):
+            for (number, _), part in zip(items, own.pack([item for _, item in items], lane), strict=True):
                 collect(number, part)
 
     with StreamBatch() as batch, StreamBatch() as tried:

@@ -90,10 +90,10 @@ def _candidates(
 ) -> Sequence[Choice]:
     """The choices with an option ``nan``, or those without."""
     return tuple(
-        Choice(one.NAME, tuple(options.items()))
-        for one in codecs
-        if codec in (None, one.NAME) and itemsize in one.ITEMSIZES
-        for options in one.plan(itemsize, floats=floats, named=codec is not None)
+        Choice(side.NAME, tuple(options.items()))
+        for side in codecs
+        if codec in (None, side.NAME) and itemsize in side.ITEMSIZES
+        for options in side.plan(itemsize, floats=floats, named=codec is not None)
         if ("nan" in options) == nan
     )
 
