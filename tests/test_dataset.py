@@ -248,14 +248,14 @@ def test_polars_scans_it(frame: cudf_fsst.CompressedFrame, plain: pa.Table) -> N
 
 @pytest.mark.gpu
 def test_of_a_frame_on_a_gpu(plain: pa.Table) -> None:
-    some = plain.select(["n", "i8", "f", "b", "s", "us", "dec", "list"])
-    made = cudf_fsst.compress(some).to_device()
-    data, wanted = made.dataset(), ds.dataset(some)
+    table = plain.select(["n", "i8", "f", "b", "s", "us", "dec", "list"])
+    made = cudf_fsst.compress(table).to_device()
+    data, plain_data = made.dataset(), ds.dataset(table)
     few = (f("s") == "row 5") & (f("n") > 2)
-    assert data.to_table(filter=few) == wanted.to_table(filter=few)
-    assert data.take([5, 1]) == wanted.take([5, 1])
-    assert ds.Scanner.from_dataset(data, columns=["s"]).to_table() == some.select(["s"])
-    assert pickle.loads(pickle.dumps(data)).to_table() == some
+    assert data.to_table(filter=few) == plain_data.to_table(filter=few)
+    assert data.take([5, 1]) == plain_data.take([5, 1])
+    assert ds.Scanner.from_dataset(data, columns=["s"]).to_table() == table.select(["s"])
+    assert pickle.loads(pickle.dumps(data)).to_table() == table
     assert duckdb.sql("select count(*) from data where s like 'row 1%' and n < 10").fetchall() == (
-        duckdb.sql("select count(*) from some where s like 'row 1%' and n < 10").fetchall()
+        duckdb.sql("select count(*) from plain_data where s like 'row 1%' and n < 10").fetchall()
     )
