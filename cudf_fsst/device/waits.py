@@ -8,8 +8,9 @@ from typing import Any
 
 from .memory import Lane
 
-#: Work that waits for a lane wherever it yields, and what it returns.
-Steps = Generator[None, None, Any]
+#: Work that waits for a lane wherever it yields, and what it returns. It may yield a lane which that one follows, where
+#: that is all that has to be waited for.
+Steps = Generator[Any, None, Any]
 
 
 def together(*generators: Steps) -> Steps:
@@ -69,10 +70,10 @@ def run(lane: Lane, *generators: Steps) -> list[Any]:
     try:
         while True:
             try:
-                next(steps)
+                needed = next(steps)
             except StopIteration as end:
                 return [end.value] if alone else end.value
-            lane.synchronize()
+            (needed or lane).synchronize()
     except BaseException:
         if alone or getgeneratorstate(steps) != GEN_CLOSED:  # `together` has waited for what it raises
             try:

@@ -240,7 +240,7 @@ class _Round:
         if len(candidates) > 1:
             self._draw(side)
             self._encode(later)
-        counts = download_counts(self.room)
+        counts = download_counts(self.room, self.lane)
         if first:
             yield
             for candidate in first:

@@ -149,7 +149,7 @@ class TextRound:
         if beside is not None:
             beside.launch(room)
         encode_first(room, self.tables, self.waves)
-        self.counts = download_counts(room)
+        self.counts = download_counts(room, room.lane)
         if self._searched:
             room.lane.follow(side[0])
 

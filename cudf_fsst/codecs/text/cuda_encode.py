@@ -6,7 +6,7 @@ Here is what launches them, and the way of columns that are encoded at once; `cu
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +132,7 @@ def encode_at_once(room: Room, waves: Waves, *, described: bool) -> npt.NDArray[
     for setup, waves_at, of_run, per_group in waves.runs:
         most_tiles = per_group * max([room.columns[i].tile_limit for i in of_run])
         encode(lane, setup, waves_at, len(of_run), most_tiles, per_group)
-    return download_counts(room)
+    return download_counts(room, room.lane)
 
 
 def _encoded_beside(room: Room) -> Lane | None:
@@ -148,7 +148,7 @@ def finish_at_once(
     exported: Exported,
     results: Results,
     outbox: Outbox | None,
-) -> Generator[None, None, bool]:
+) -> Generator[Any, None, bool]:
     """Stage 5 of columns that are encoded at once.
 
     Where they are encoded in a side stream, rows are packed meanwhile, and there is a wait for the sizes of codes.
@@ -182,9 +182,9 @@ def finish_at_once(
         made = _complete(waves, cuts, metas_at, [0] * len(cuts))
         if alone:  # the launch says where the codes go
             side.send(room.waves_at, words(made))
+        counts = download_counts(room, side)
         lane.follow(side)
-        counts = download_counts(room)
-        yield
+        yield side  # rows may be packed when the encoder has left the multiprocessors, and nobody waits for them
         if min(sizes := _sizes(room, cuts, counts.tolist())) < 0:
             results.forget(metas)
             return False

@@ -123,8 +123,8 @@ def _train(room: Room) -> npt.NDArray[np.uint8]:
     return lane.fetch(training.exported, training.each.exported * room.scopes, np.uint8)
 
 
-def download_counts(room: Room) -> npt.NDArray[np.int64]:
-    return room.lane.fetch(room.counts_at, room.count_places[-1].end, np.int64)
+def download_counts(room: Room, lane: Lane) -> npt.NDArray[np.int64]:
+    return lane.fetch(room.counts_at, room.count_places[-1].end, np.int64)
 
 
 def check_nulls(room: Room, numbers: Sequence[int]) -> None:
