@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -37,27 +37,27 @@ class lazy(Generic[_T]):
 
 
 class WeakCache(Generic[_K, _T]):
-    """A value for each of some objects, as long as these live; it must not refer to them.
+    """A value for each of some objects, equal ones or not, as long as these live; it must not refer to them.
 
     Of more than `limit` objects, only those of the last ones are kept.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._values: WeakKeyDictionary[_K, _T] = WeakKeyDictionary()
+        self._values: dict[int, tuple[ref[_K], _T]] = {}  # by the identity of what is alive
 
     def get(self, key: _K) -> _T | None:
         """The value of an object, or None."""
-        return self._values.get(key)
+        found = self._values.get(id(key))
+        return None if found is None else found[1]
 
     def put(self, key: _K, value: _T) -> _T:
         """Set the value of an object, and return it."""
+        values, number = self._values, id(key)
         if self._limit is not None:
-            references = self._values.keyrefs()  # in one step: threads may add others meanwhile
-            for reference in references[: max(0, len(references) - self._limit + 1)]:
-                if (oldest := reference()) is not None:
-                    self._values.pop(oldest, None)
-        self._values[key] = value
+            for oldest in list(values)[: max(0, len(values) - self._limit + 1)]:  # threads may add others meanwhile
+                values.pop(oldest, None)
+        values[number] = ref(key, lambda _: values.pop(number, None)), value
         return value
 
 
@@ -70,8 +70,8 @@ class _WeaklyCached(WeakCache[_K, _T]):
         update_wrapper(self, make)
 
     def __call__(self, key: _K) -> _T:
-        value = self._values.get(key)
-        return self.put(key, self._make(key)) if value is None else value
+        found = self._values.get(id(key))
+        return self.put(key, self._make(key)) if found is None or found[1] is None else found[1]
 
 
 def weakly_cached(limit: int | None = None) -> Callable[[Callable[[_K], _T]], _WeaklyCached[_K, _T]]:
