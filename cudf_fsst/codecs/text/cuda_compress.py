@@ -140,7 +140,7 @@ class TextRound:
             else:
                 self.waves = waves_at_once(room, self.tables)
                 self.exported = launch_first_stage(room, self.waves.views)
-            self.counts = encode_at_once(room, self.waves, described=not room.scopes)
+            self.counts = encode_at_once(room, self.waves)
             if beside is not None:
                 beside.launch(room)
             return
@@ -160,7 +160,7 @@ class TextRound:
             self.tables = place_tables(room, self.exported)
             if self._at_once:
                 self.waves = waves_at_once(room, self.tables)
-                self.counts = encode_at_once(room, self.waves, described=False)
+                self.counts = encode_at_once(room, self.waves)
                 yield
         if isinstance(self.waves, Waves):
             done = yield from finish_at_once(room, self.tables, self.waves, self.counts, self.exported, results, outbox)

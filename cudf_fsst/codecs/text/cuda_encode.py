@@ -121,13 +121,10 @@ def waves_at_once(room: Room, tables: Sequence[ColumnTables]) -> Waves:
     return Waves(runs, views, order)
 
 
-def encode_at_once(room: Room, waves: Waves, *, described: bool) -> npt.NDArray[np.int64]:
-    """Stages 2 to 4 of columns that are encoded at once; what is counted of them, when it has been waited for.
-
-    `described`: the waves have been uploaded.
-    """
+def encode_at_once(room: Room, waves: Waves) -> npt.NDArray[np.int64]:
+    """Stages 2 to 4 of columns that are encoded at once; what is counted of them, when it has been waited for."""
     lane = _encoded_beside(room) or room.lane
-    if not described:
+    if room.scopes:  # else the columns brought them along
         lane.send(room.waves_at, words(waves.views))
     for setup, waves_at, of_run, per_group in waves.runs:
         most_tiles = per_group * max([room.columns[i].tile_limit for i in of_run])
