@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..device.memory import Arguments, Lane
+from ..device.memory import Lane
 from .cuda_kernels import blocks
 from .part import Packed, align
 from .values.launch import OutputRows, TakenColumn
@@ -19,8 +19,6 @@ from .values.launch import OutputRows, TakenColumn
 _u32, _u64 = np.uint32, np.uint64
 #: Thread blocks of a launch, at most.
 _GRID_LIMIT = 2**31 - 1
-#: Arguments of a launch that are kept.
-_MADE = 4
 
 
 class PartRange(NamedTuple):
@@ -211,8 +209,7 @@ class JobTables:
         return KeptTables(np.array(words, _u64), [np.array(own), *places], steps)
 
 
-@dataclass
-class KeptLaunch:
+class KeptLaunch(NamedTuple):
     """A launch of many calls. Of its arguments those of Python's integers are places in a call's workspace."""
 
     kernel: Any
@@ -220,18 +217,11 @@ class KeptLaunch:
     block: int
     arguments: tuple[Any, ...]
     shared: int = 0
-    _made: dict[Any, Arguments] = field(default_factory=dict)
 
     def launch(self, lane: Lane, address: int, *more: Any) -> None:
         """Launch it for a workspace at an address, with more arguments behind its own."""
-        arguments = self._made.get((address, more))
-        if arguments is None:  # the same memory is there again for most calls, or that of an answer before
-            own = [_u64(address + argument) if type(argument) is int else argument for argument in self.arguments]
-            arguments = Arguments((*own, *more))
-            if len(self._made) >= _MADE:
-                self._made.clear()
-            self._made[address, more] = arguments
-        lane.launch(self.kernel, self.grid, self.block, arguments, self.shared)
+        own = [address + argument if type(argument) is int else argument for argument in self.arguments]
+        lane.launch(self.kernel, self.grid, self.block, (*own, *more), self.shared)
 
 
 class KeptTables(NamedTuple):

@@ -241,32 +241,27 @@ class Lane:
     ) -> None:
         """Launch a `kernels.Kernel` on this stream; a grid of no blocks is no launch.
 
-        `together`: its blocks wait for each other, so the GPU has to run all of them at the same time.
+        Parameters
+        ----------
+        args
+            Integers, none below 0. One of Python's has 64 bits.
+        together
+            Its blocks wait for each other, so the GPU has to run all of them at the same time.
         """
         grid = (grid,) if isinstance(grid, int) else grid
         if 0 in grid:
             return
-        run = kernel.run
-        if type(args) is Arguments and not together and (function := getattr(run, "ptr", 0)):
-            x, y, z = (*grid, 1, 1)[:3]
-            driver.launchKernel(function, x, y, z, block, 1, 1, shared, self.stream.ptr, args.address, 0)
-        else:
-            run(grid, (block,), args, shared, self.stream, together)
-
-
-class Arguments(tuple[np.generic, ...]):
-    """Arguments of launches, as CUDA takes them. To make them so takes the host longer than a launch does."""
-
-    address: int
-    _words: npt.NDArray[np.uint64]
-    _places: npt.NDArray[np.uint64]
-
-    def __new__(cls, arguments: Iterable[np.generic]) -> Arguments:
-        self = super().__new__(cls, arguments)
-        self._words = np.array([int(value) for value in self], np.uint64)  # a smaller one is what comes first in memory
-        self._places = self._words.ctypes.data + np.arange(0, 8 * len(self), 8).astype(np.uint64)
-        self.address = self._places.ctypes.data
-        return self
+        run, of_thread = kernel.run, _of_thread.__dict__
+        if together or "launched" not in of_thread or not hasattr(run, "ptr"):
+            run(grid, (block,), args, shared, self.stream, together)  # which sees to it that the thread has a context
+            of_thread["launched"] = True
+            return
+        # What the driver takes: where each argument is. CuPy looks at the type of each, and makes an object of it.
+        words = Words("Q", args)  # of a smaller one the bytes come first in memory
+        begin, count = words.buffer_info()
+        places = Words("Q", range(begin, begin + 8 * count, 8))
+        x, y, z = (*grid, 1, 1)[:3]
+        driver.launchKernel(run.ptr, x, y, z, block, 1, 1, shared, self.stream.ptr, places.buffer_info()[0], 0)
 
 
 class Coming:

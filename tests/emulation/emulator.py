@@ -77,7 +77,8 @@ class Module:
         ----------
         arguments
             `numpy.ndarray` (C-contiguous): becomes a buffer of exactly its size for this launch and holds the
-            results afterwards; `Buffer`; None (a null pointer); or a numpy scalar of the parameter's size.
+            results afterwards; `Buffer`; None (a null pointer); a numpy scalar of the parameter's size; or an int of
+            64 bits.
             Addresses inside structures are those of a `Buffer`. An `array.array` of words is an array.
         together
             Whether all blocks run at the same time (a cooperative launch), else one after another.
@@ -105,7 +106,8 @@ class Module:
                     argument = buffers[id(argument)][1]
                 if argument is None or isinstance(argument, Buffer):
                     packed.append(b"8 p\n" + np.uint64(0 if argument is None else argument.address).tobytes())
-                elif isinstance(argument, np.generic):
+                elif isinstance(argument, np.generic | int):
+                    argument = np.uint64(argument) if isinstance(argument, int) else argument
                     packed.append(f"{argument.nbytes} s\n".encode() + argument.tobytes())
                 else:
                     raise TypeError(f"not an array, a Buffer or a numpy scalar: {argument!r}")

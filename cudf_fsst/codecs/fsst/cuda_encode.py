@@ -23,7 +23,7 @@ from .cuda_kernels import choices, get_kernel
 from .launch import TableSearchView
 from .symbols import TILE_SIZE, SymbolTable
 
-_u32, _u64 = np.uint32, np.uint64
+_u32 = np.uint32
 
 
 class FsstEncoder(TileEncoder):
@@ -51,13 +51,13 @@ class FsstEncoder(TileEncoder):
 
     def _train(self, lane: Lane, room: TrainingRoom, lookup: int, scratch: int) -> None:
         scopes, shared = len(room.chars_limits), device_attributes()["shared_per_block"]
-        results = _u64(lookup), _u64(room.exported)
+        results = lookup, room.exported
         if launch.train_in_clusters(scopes, shared):
             lane.launch(
                 get_kernel("fsst_train_cluster", "fsst_train_cluster"),
                 launch.TRAIN_CLUSTER * scopes,
                 launch.TRAIN_THREADS,
-                (_u64(room.scopes), *results),
+                (room.scopes, *results),
                 launch.TRAIN_CLUSTER_NBYTES,
             )
         else:
@@ -65,7 +65,7 @@ class FsstEncoder(TileEncoder):
                 get_kernel("fsst_train", "fsst_train"),
                 scopes,
                 launch.TRAIN_THREADS,
-                (_u64(room.scopes), _u64(room.cleared), _u64(scratch), *results),
+                (room.scopes, room.cleared, scratch, *results),
                 launch.train_places(shared).shared,
             )
 
@@ -85,7 +85,7 @@ class FsstEncoder(TileEncoder):
         how = choices(tile_size)
         kernel, threads, shared, most = _encoding(current_device(), tile_size, how.encode_warps, how.encode_blocks)
         grid = _grid(most, tiles, threads, groups)
-        lane.launch(kernel, (grid, groups), threads, (_u64(waves_at), _u32(per_group)), shared)
+        lane.launch(kernel, (grid, groups), threads, (waves_at, _u32(per_group)), shared)
 
 
 @cache
@@ -128,7 +128,7 @@ class FsstMaxEncoder(FsstEncoder):
         lane.send(room.views, words(views))
         for step in launch.search_steps(scopes, max(room.chars_limits), train_max.ROUNDS):
             kernel = get_kernel("fsst_train_max", step.kernel)
-            lane.launch(kernel, step.grid, step.threads, (_u64(room.views), *step.arguments))
+            lane.launch(kernel, step.grid, step.threads, (room.views, *step.arguments))
 
     def tables(self, exported: npt.NDArray[np.uint8], scopes: int) -> list[SymbolTable]:
         return kernel_tables.searched_tables(exported.view(kernel_tables.TRAINED_TABLE))
@@ -147,7 +147,7 @@ class FsstMaxEncoder(FsstEncoder):
         kernel = get_kernel("fsst_encode_max", "fsst_encode_max", tile_size)
         threads, shared, _ = launch.encode_max_shape(tile_size, attributes["shared_per_block"], tables_nbytes)
         grid = _grid(attributes["multiprocessors"], tiles, threads, groups * per_group)
-        lane.launch(kernel, (grid, groups * per_group), threads, (_u64(waves_at),), shared)
+        lane.launch(kernel, (grid, groups * per_group), threads, (waves_at,), shared)
 
 
 def _grid(most: int, tiles: int, threads: int, groups: int) -> int:

@@ -322,7 +322,7 @@ def search_steps(scopes: int, chars_limit: int, rounds: tuple[int, ...]) -> tupl
         steps.append(SearchStep(f"fsst_max_{name}", (blocks, scopes, tables), threads, arguments))
 
     def parse(stage: int, number: int, part: int = -1) -> None:
-        numbers = np.uint32(stage), np.uint32(number), np.int32(part)
+        numbers = np.uint32(stage), np.uint32(number), np.uint32(part % 2**32)
         step("parse", parse_blocks, _PARSE_THREADS, *numbers, tables=2 if stage == check else 1)
 
     joined, thinned, of_round, check = range(4)

@@ -23,7 +23,6 @@ from .launch import BUNDLE_TILES, COMPACT_BUNDLES
 from .layout import SECTIONS, TILE_BLOCK
 from .views import WORD, WaveView, words
 
-_u64 = np.uint64
 _BLOCK_STARTS, _TILE_LENGTHS = SECTIONS.index("block_starts"), SECTIONS.index("tile_lengths")
 _WAVE_WORDS = len(WaveView._fields)
 _KNOWN = WaveView._fields.index("tiles")  # fields of a wave that are known before its segment is cut
@@ -74,7 +73,7 @@ def compact(lane: Lane, setup: WaveSetup, waves_at: int, count: int, most_tiles:
     """Stage 5 of waves; `codes`: of one wave, where it was not known when the wave was uploaded."""
     kernel = get_kernel("text_compact", "text_compact", setup.tile_size)
     grid = blocks(most_tiles, BUNDLE_TILES * COMPACT_BUNDLES)
-    lane.launch(kernel, (grid, count), 256, (_u64(waves_at), _u64(codes)))
+    lane.launch(kernel, (grid, count), 256, (waves_at, codes))
 
 
 def with_places(wave: WaveView, cut: Cut, tiles: int, before: int, meta: int, codes: int = 0) -> WaveView:

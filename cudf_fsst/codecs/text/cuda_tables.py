@@ -22,7 +22,7 @@ from .cuda_room import ColumnTables, Cut, Room, RoomColumn
 from .layout import ROW_BLOCK, SegmentLayout
 from .views import WORD, ColumnView, CountPlaces, PackView, ScopeView, WaveView, words
 
-_u32, _u64 = np.uint32, np.uint64
+_u32 = np.uint32
 _SCAN_THREADS = 1024
 _CLEARED = 16 << 10  # bytes that a block clears
 _MANY_ROW_BLOCKS = 1 << 15
@@ -75,7 +75,7 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool
     lane, columns = room.lane, len(room.columns)
     row_blocks = _describe(room, waves)
     most = max([column.segments for column in room.columns])
-    views, cleared_nbytes = _u64(room.views_at), room.training.each.cleared * room.scopes
+    views, cleared_nbytes = room.views_at, room.training.each.cleared * room.scopes
     few_rows = most == 1 and max([one.task.strings.rows for one in room.columns]) <= launch.LOOK_ROWS
     if few_rows and not cleared_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
@@ -86,7 +86,7 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool
         get_kernel("row_lengths", "segment_begins"),
         (max(blocks(most + 1, 128 // 32), blocks(cleared_nbytes, _CLEARED * columns)), columns),
         128,
-        (views, _u64(room.training.cleared), _u64(cleared_nbytes)),
+        (views, room.training.cleared, cleared_nbytes),
     )
     _let_go(room)
 
@@ -95,7 +95,7 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool
             get_kernel("row_lengths", "row_lengths_measure"),
             launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
             launch.ROW_THREADS,
-            (views, _u32(columns), _u64(row_blocks)),
+            (views, _u32(columns), row_blocks),
         )
         lane.launch(get_kernel("row_lengths", "row_lengths_scan"), (most, columns), _SCAN_THREADS, (views,))
 
@@ -279,5 +279,5 @@ def pack_rows(room: Room, views: Sequence[PackView], lane: Lane) -> None:
         get_kernel("row_lengths", "row_lengths_pack"),
         launch.row_grid(row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
-        (_u64(room.packs_at), _u32(len(views)), _u64(row_blocks)),
+        (room.packs_at, _u32(len(views)), row_blocks),
     )
