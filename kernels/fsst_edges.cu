@@ -28,13 +28,6 @@
 #include "fsst_edges.cuh"
 #include "row_lengths.cuh"
 
-// Thread blocks on a multiprocessor: as many as give the code so many registers that nothing is spilled.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-#define EDGES_BLOCKS 2
-#else
-#define EDGES_BLOCKS 1
-#endif
-
 // Tiles of a unit that are looked at before whether they are raw, and of a run where there are more.
 #define MANY_TILES 512
 // Characters that are rather passed by a new run.
@@ -46,6 +39,8 @@
 
 // Words of the tables of a thread block.
 #define TABLE_WORDS (256 * 32 + 512)
+// Escapes, which stand for no other bytes.
+#define NO_LITERAL 0xffffffffu
 
 // What a warp keeps in shared memory, for registers are few.
 struct Kept {
@@ -54,7 +49,7 @@ struct Kept {
   u64 answers;     // address of that of the segment's first row
   u32 tile, last;  // the first tile of the next run, and the last of the unit
   u32 mixed;       // whether tiles may be raw
-  u32 raw, carry;  // whether the run is, and whether the last code of the step before is an escape
+  u32 raw;         // whether the run is
   u32 end;         // behind the codes of the run
   i32 run_end;     // and behind its characters
   i32 crossing;    // from where on a pattern goes on into another run
@@ -121,15 +116,16 @@ __device__ __forceinline__ u32 codes_of(const SegmentView& s, u64 tile) {
   return 1u + (s.tile_shift <= 8 ? u32(load<u8>(s.tile_lengths + tile)) : u32(load<u16>(s.tile_lengths + 2 * tile)));
 }
 
-// The codes of a unit, run by run and step by step. The tiles of a run are alike: all are raw, or none is.
+// The codes of a unit, run by run and stretch by stretch. The tiles of a run are alike: all are raw, or none is.
 struct UnitCodes {
   const SegmentView& s;
   Kept& kept;
   Codes codes;  // of the run
-  u32 next;     // the first codes of the next step
+  u32 next;     // the first codes of the next stretch
   i32 at;       // where its characters begin, counted from the unit's first
+  u32 escaped;  // as StretchOf::add_up has it
 
-  __device__ __forceinline__ UnitCodes(const SegmentView& s, Kept& kept, u64 stop) : s(s), kept(kept), codes{0, 0, 0} {
+  __device__ __forceinline__ UnitCodes(const SegmentView& s, Kept& kept, u64 stop) : s(s), kept(kept), codes{0, 0, 0}, escaped(0) {
     const u32 lane = lane_id(), first = u32(kept.origin >> s.tile_shift), last = u32((stop - 1) >> s.tile_shift);
     bool some = last - first >= MANY_TILES;  // else they are looked at
     if (!some) {
@@ -167,10 +163,10 @@ struct UnitCodes {
     codes = {s.codes + base, u32(begin % 16), u32(min(s.codes_nbytes - base, u64(1) << 30))};
     const u32 tile = kept.tile, behind = kept.mixed ? find_run(tile, kept.last, begin) : kept.last + 1;
     const i32 run_end = i32(u32(min(u64(behind) << s.tile_shift, s.chars) - kept.origin));
-    at = i32(u32((u64(tile) << s.tile_shift) - kept.origin)), next = 0;
+    at = i32(u32((u64(tile) << s.tile_shift) - kept.origin)), next = escaped = 0;
     __syncwarp();
     if (lane_id() == 0) {
-      kept.tile = behind, kept.carry = 0, kept.run_end = run_end;
+      kept.tile = behind, kept.run_end = run_end;
       kept.crossing = behind > kept.last ? run_end : run_end - i32(length) + 1;
       kept.end = min(codes.nbytes, codes.begin + u32(run_end - at));  // a run has no more codes than characters
     }
@@ -196,14 +192,17 @@ struct UnitCodes {
     if (lane_id() == 0) kept.begin = begin, kept.raw = raw;
     return tile;
   }
-  // A step of so many characters is over.
-  __device__ __forceinline__ void pass(u32 chars) { at += i32(chars), next += STEP; }
-  // Adds up the next step.
-  __device__ __forceinline__ void add_up(Step& step, const Symbols& lookup) {
-    step.add_up(lookup, codes, next, kept.carry);
+  // A stretch of so many characters is over.
+  __device__ __forceinline__ void pass(u32 chars) { at += i32(chars), next += STEP * EDGES_STEPS; }
+  // Adds up the next stretch, and gives its characters.
+  __device__ __forceinline__ u32 add_up(const StretchOf& stretch) {
+    __syncwarp();
+    const u32 chars = stretch.add_up(codes, next, escaped);
+    __syncwarp();
     // The next ones are needed soon.
-    const u32 soon = next + STEP + 128 * lane_id();
-    if (lane_id() < STEP / 128 && soon < codes.nbytes) prefetch(codes.base + soon);
+    const u32 soon = next + STEP * EDGES_STEPS + 128 * lane_id();
+    if (lane_id() < STEP * EDGES_STEPS / 128 && soon < codes.nbytes) prefetch(codes.base + soon);
+    return chars;
   }
 };
 
@@ -232,29 +231,30 @@ __device__ __forceinline__ void close_rows(const Symbols& lookup, const EdgeTest
 }
 
 // Answers for the rows of a unit: whether they have their edge.
-__device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& lookup, const EdgeTest& test, u32 block,
+__device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf& stretch, const EdgeTest& test, u32 block,
                                            u32 end_block, u32* staged, Kept& kept, u64 answers) {
+  const Symbols& lookup = stretch.lookup;
   const u64 stop = begin_unit(s, block, end_block, answers, kept);
+  const bool apart = stretch.literal == NO_LITERAL;  // then the rows are left to lanes
   UnitRows rows = {s, test, staged, kept, block, end_block};
   rows.begin_block();
   bool more = true;
-  if (stop != 0) {
+  if (stop != 0 && !apart) {
     UnitCodes unit(s, kept, stop);
 #pragma unroll 1
     while (more) {
       if (unit.ended() && !unit.begin_run(lookup.of(0, 0) & 255, test.length)) break;
-      Step step = {};
+      u32 chars = 0;
       i32 behind = kept.run_end;
       if (!kept.raw) {
-        unit.add_up(step, lookup);
-        behind = min(unit.at + i32(step.all), behind);
+        chars = unit.add_up(stretch);
+        behind = min(unit.at + i32(chars), behind);
       }
       more = rows.pass(behind, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
         Open open;
         wanted &= ready && edge >= unit.at;  // a row that is damaged may have its edge before these codes
-        bool found = step.has(lookup, test, unit.codes, unit.next, u32(edge - unit.at), open) && wanted;
-        open.some &= found;
-        u32 answer = found && !open.some;
+        u32 answer = stretch.has(unit.next, wanted && !kept.raw ? u32(edge - unit.at) : 0, open) && wanted;
+        open.some &= wanted;
         if (kept.mixed) {
           const bool left = wanted && edge >= kept.crossing;  // the pattern goes on into another run
           if (left) atomicOr(&kept.left, 1u << (rows.block - block));
@@ -279,7 +279,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
       if (kept.raw)
         unit.next = kept.end;
       else
-        unit.pass(step.all);
+        unit.pass(chars);
       if (more) {
         const i32 edge = i32(rows.staged[rows.next]) >> 1;
         if (edge >= unit.at + FAR_CHARS && u64(edge) < stop - kept.origin)
@@ -291,8 +291,10 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
   // Those that are left have no edge in their characters, or are damaged. Of damaged rows some get no answer.
   u8* const to = reinterpret_cast<u8*>(answers);
   if (more)
-    rows.pass(MOST_CHARS, [&](u32 row, i32, bool, bool ready, u32) {
-      if (ready) to[u64(rows.block) * ROW_BLOCK + row] = 0;
+    rows.pass(MOST_CHARS, [&](u32 row, i32, bool wanted, bool ready, u32) {
+      const bool left = apart && stop != 0 && wanted;
+      if (left && ready) atomicOr(&kept.left, 1u << (rows.block - block));
+      if (ready) to[u64(rows.block) * ROW_BLOCK + row] = left ? LEFT : 0;
     });
   // Rows whose pattern goes on into another run.
   __syncwarp();
@@ -308,25 +310,55 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const Symbols& 
   }
 }
 
-// Has the table of a block made, and each of its warps do `work(symbols, first, last, staged, kept)` for units of row blocks.
+// A code that stands for bytes behind escapes, four times in a word: it has no symbol, or one of a byte. NO_LITERAL: there is none.
+__device__ __forceinline__ u32 literal_code(const DecodeTable& table) {
+  u32 found = 255;
+#pragma unroll 1
+  for (u32 most = 1, i = 0; i < 16; ++i) {
+    const u32 code = 32 * (i % 8) + lane_id();
+    u64 symbol = table.entries[code];
+    const u32 length = split_entry(symbol, table.is_eight(code)) / 8;
+    const u32 fit = __ballot_sync(ALL_LANES, code != 255 && length == (i < 8 ? most : 0));
+    if (fit != 0) found = 32 * (i % 8) + __ffs(int(fit)) - 1;
+  }
+  return found * 0x1010101;
+}
+
+// Bits 16 to 31 of the entry of a code of some bytes.
+__device__ __forceinline__ u32 verdict(const EdgeTest& test, u64 symbol, u32 length) {
+  const u32 place = lane_id(), n = min(length - place, test.length);
+  const bool same = place < length && (((symbol >> 8 * (place & 7)) ^ test.start) << (64 - 8 * n)) == 0;
+  const u32 ends = __ballot_sync(ALL_LANES, same && n == test.length), open = __ballot_sync(ALL_LANES, same && n < test.length);
+  return ends << 16 | open << 24;
+}
+
+// Has the table of a block made, and each of its warps do `work(stretch, first, last, staged, kept)` for units of row blocks.
 template <typename Work>
-__device__ __forceinline__ void each_unit(const SegmentView& s, u32* shared, u32 block, u32 unit, u32 units,
-                                          const Work& work) {
+__device__ __forceinline__ void each_unit(const SegmentView& s, const EdgeTest& test, u32* shared, u32 block, u32 unit,
+                                          u32 units, const Work& work) {
   u32& taken = shared[TABLE_WORDS];
   const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(s.table);
-  const u32 lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const u32 lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32, literal = literal_code(table);
   u64* const symbols = reinterpret_cast<u64*>(shared + 256 * 32);
   for (u32 code = warp; code < 256; code += warps) {
     u64 symbol = table.entries[code];
     const u32 length = split_entry(symbol, table.is_eight(code)) / 8;
     if (lane == 0) symbols[code] = symbol;
-    shared[32 * code + lane] = code == 255 ? ESCAPED : length;
+    u32 entry = length | verdict(test, symbol, length);
+    if (code == 255) entry = 0;
+    if (code == literal % 256 && literal != NO_LITERAL) entry = 1 | 255u << 24;  // it may be another byte
+    shared[32 * code + lane] = entry;
   }
   if (threadIdx.x == 0) taken = 0;
   __syncthreads();
   u32* const room = shared + TABLE_WORDS + 4 + warp * EDGES_WARP_WORDS;
-  Kept& kept = *reinterpret_cast<Kept*>(room);
+  Stretch& codes = *reinterpret_cast<Stretch*>(room);
+  Kept& kept = *reinterpret_cast<Kept*>(room + sizeof(Stretch) / 4);
+  u32* const staged = room + (sizeof(Stretch) + sizeof(Kept)) / 4;
+  for (u32 i = CHUNKS + lane; i < 128; i += 32) codes.starts[i] = 0xffff;
+  __syncwarp();
   const Symbols lookup(shared);
+  const StretchOf stretch = {codes, lookup, literal};
   const u32 row_blocks = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), first = block * units * warps * unit;
   for (;;) {
     u32 number = 0;
@@ -334,7 +366,7 @@ __device__ __forceinline__ void each_unit(const SegmentView& s, u32* shared, u32
     number = __shfl_sync(ALL_LANES, number, 0);
     const u32 begin = first + number * unit;
     if (number >= units * warps || begin >= row_blocks) return;
-    work(lookup, begin, min(begin + unit, row_blocks), room + sizeof(Kept) / 4, kept);
+    work(stretch, begin, min(begin + unit, row_blocks), staged, kept);
     __syncwarp();
   }
 }
@@ -356,8 +388,8 @@ extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)
   const SegmentView& s = segments[k];
   const EdgeTest test = {least, most, from_start, length, start, pattern};
   const u64 to = answers + s.first_row;
-  each_unit(s, shared, blockIdx.x - first_blocks[k], unit, units,
-            [&](const Symbols& lookup, u32 block, u32 end_block, u32* staged, Kept& kept) {
-              find_edges(s, lookup, test, block, end_block, staged, kept, to);
+  each_unit(s, test, shared, blockIdx.x - first_blocks[k], unit, units,
+            [&](const StretchOf& stretch, u32 block, u32 end_block, u32* staged, Kept& kept) {
+              find_edges(s, stretch, test, block, end_block, staged, kept, to);
             });
 }

@@ -1,14 +1,13 @@
-// What rows are asked of fsst_edges.cu, and a step of it: the lengths of 1,024 codes added up by a warp, and the code where a lane has an edge.
+// What rows are asked of fsst_edges.cu, and a stretch of codes for it: their lengths added up by a warp, and the code where a lane has an edge.
 #pragma once
 
 #include "fsst.cuh"
 #include "text_codes.cuh"
 
-// Codes of a step, and of a lane.
+// Codes of a step, and of a lane; of a stretch, which has EDGES_STEPS, the chunks of a lane's codes.
 #define STEP 1024
 #define LANE_CODES (STEP / 32)
-// An entry has the bytes of the symbol, and of an escape, which has none, ESCAPED.
-#define ESCAPED 0x1000000u
+#define CHUNKS (32 * EDGES_STEPS)
 
 // What is asked: bytes of a row at least and at most; whether its edge is its start, or so many bytes before its end; these bytes, the first
 // eight of them, and where all are, and at least eight more.
@@ -36,8 +35,22 @@ __device__ __forceinline__ u32 pick(u32 word, u32 selector) {
 #endif
 }
 
+// Of the highest byte of a word, and the first three of the next one: 255 where its highest bit is set, else 0.
+__device__ __forceinline__ u32 signs_before(u32 previous, u32 word) {
+#ifdef __CUDA_ARCH__
+  u32 signs;
+  asm("prmt.b32 %0, %1, %2, 0xedcb;" : "=r"(signs) : "r"(previous), "r"(word));
+  return signs;
+#else
+  return ((previous >> 31) | (word << 1 & 0x1010100)) * 255;
+#endif
+}
+
 // What a lane looks up in shared memory: an entry for each code in a bank of its own, and behind those of all lanes the symbols of the codes.
 // Places are looked up by address, which takes an instruction, in another pipe than most others.
+//
+// An entry has the bytes of the symbol in its lower half. Above them it has a bit for each byte of the symbol: whether the pattern, begun there, ends in
+// the symbol; and eight more, whether the symbol ends first, so that the next codes decide.
 struct Symbols {
 #ifdef __CUDA_ARCH__
   u32 at;  // of the lane's first entry
@@ -201,13 +214,15 @@ __device__ __forceinline__ u32 sum_up_to(u32 value) {
 // A row that is not decided yet.
 struct Open {
   u32 code;   // the place of a code
-  u32 place;  // twice that of a byte in its symbol, and 1 more if the code is a byte behind an escape
+  u32 place;  // twice that of a byte in its symbol, and 1 more if the code may be a byte behind an escape
   bool some;  // whether there is one
 
   // Whether the pattern is there.
   __device__ __forceinline__ bool has(const Symbols& lookup, const EdgeTest& test, const Codes& codes) const {
     CodeBytes bytes(codes, code & ~3u, code & 3);
-    bool literal = place & 1;
+    bool literal = false;
+    if (place & 1)  // it is if it has an odd number of escapes right before it
+      for (u32 i = code; i > codes.begin && load<u8>(codes.base + i - 1) == 255; --i) literal = !literal;
     u32 done = 0, skip = place >> 1;
 #pragma unroll 1
     for (;;) {
@@ -227,18 +242,62 @@ struct Open {
   }
 };
 
-// What 32 lanes know of their codes in a step.
-struct Step {
-  u32 before;  // characters before the lane's
-  u32 all;     // of the step
-  // Sums of one, two, three and four groups of four codes of the lane, a byte each; and of the next one, two and three. Their highest byte has a
-  // bit for each group, set where its first code is a byte behind an escape.
-  u32 near, far;
+// A warp's stretch of codes, in shared memory. Chunks follow each other as their codes do.
+struct Stretch {
+  // Of each chunk the sums of one, two, three and four groups of four codes, a byte each; and of the next one, two and three.
+  uint2 sums[CHUNKS];
+  // Its codes, the first half of all chunks before the second of all: bytes behind escapes have become the literal code.
+  uint4 codes[2][CHUNKS];
+  // The characters before it.
+  u16 starts[128];
+};
 
-  // carry: the last code of the step before is an escape, then that of this one.
-  __device__ __forceinline__ void add_up(const Symbols& lookup, const Codes& codes, u32 at, u32& carry) {
-    const u32 own = at + LANE_CODES * lane_id();
-    u32 words[LANE_CODES / 4];
+// What a warp does with a stretch. literal: a code of one byte, by which those behind escapes are replaced, four times in a word.
+struct StretchOf {
+  Stretch& kept;
+  const Symbols& lookup;
+  u32 literal;
+
+  // Adds up the codes from `at` on, and gives their characters. escaped: its highest bit says in lane 0 whether the code before them is an escape; then the same of the
+  // next ones.
+  __device__ __forceinline__ u32 add_up(const Codes& codes, u32 at, u32& escaped) const {
+    const u32 lane = lane_id();
+    u32 totals[EDGES_STEPS];
+#pragma unroll
+    for (u32 k = 0; k < EDGES_STEPS; ++k) {
+      u32 words[LANE_CODES / 4];
+      load_words(codes, at, at + STEP * k + LANE_CODES * lane, words);
+      const u32 before = escaped;
+      if (__any_sync(ALL_LANES, replace(words, escaped) >> 31)) {
+        load_words(codes, at, at + STEP * k + LANE_CODES * lane, words);
+        escaped = replace_one_by_one(words, before);
+      }
+      kept.codes[0][32 * k + lane] = make_uint4(words[0], words[1], words[2], words[3]);
+      kept.codes[1][32 * k + lane] = make_uint4(words[4], words[5], words[6], words[7]);
+      u32 sums[LANE_CODES / 4];
+#pragma unroll
+      for (u32 i = 0; i < LANE_CODES / 4; ++i) {
+        const u32 some = i % 4 == 0 ? 0 : sums[i - 1];
+        sums[i] = some + lookup.of(words[i], 0) + lookup.of(words[i], 1) + (lookup.of(words[i], 2) + lookup.of(words[i], 3));
+      }
+      kept.sums[32 * k + lane] =
+          make_uint2(bytes_of<0>(sums[0], sums[1], sums[2], sums[3]), bytes_of<0>(sums[4], sums[5], sums[6], 0));
+      totals[k] = sums[3] + sums[7];
+    }
+    u32 all = 0;
+#pragma unroll
+    for (u32 k = 0; k < EDGES_STEPS; k += 2) {
+      const u32 both = __byte_perm(totals[k], k + 1 < EDGES_STEPS ? totals[k + 1] : 0, 0x5410);
+      const u32 inclusive = sum_up_to(both), before = inclusive - both, own = __shfl_sync(ALL_LANES, inclusive, 31);
+      kept.starts[32 * k + lane] = u16(all + before);
+      if (k + 1 < EDGES_STEPS) kept.starts[32 * k + 32 + lane] = u16(all + own + (before >> 16));
+      all += (own & 0xffff) + (own >> 16);
+    }
+    return all;
+  }
+
+  // A lane's codes, from `own` on. Of the first codes of a run, `at` 0, those before it are zeros.
+  __device__ __forceinline__ static void load_words(const Codes& codes, u32 at, u32 own, u32* words) {
     if (own + LANE_CODES <= codes.nbytes) {
 #pragma unroll
       for (u32 i = 0; i < LANE_CODES / 16; ++i) {
@@ -253,113 +312,71 @@ struct Step {
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) words[i] &= codes.before_run(own + 4 * i);
     }
-    bool literal = false;
-    const u32 ending = __ballot_sync(ALL_LANES, words[LANE_CODES / 4 - 1] >= 255u << 24);
-    if (ending != 0 || carry != 0) literal = begins_behind_escape(words, carry);
-    u32 sum = 0, literals = 0;
-#pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-      const u32* const four = words + LANE_CODES / 8 * half;
-      u32 entries[LANE_CODES / 2], sums[LANE_CODES / 8], total = 0;
-#pragma unroll
-      for (u32 k = 0; k < LANE_CODES / 2; ++k) entries[k] = lookup.of(four[k / 4], k % 4);
-#pragma unroll
-      for (u32 k = 0; k < LANE_CODES / 2; ++k) {
-        total += entries[k];
-        if (k % 4 == 3) sums[k / 4] = total;
-      }
-      if (__any_sync(ALL_LANES, total >= ESCAPED || literal)) {
-        total = 0;
-#pragma unroll
-        for (u32 k = 0; k < LANE_CODES / 2; ++k) {
-          if (k % 4 == 0) literals |= u32(literal) << (LANE_CODES / 8 * half + k / 4);
-          const u32 own = literal ? 1 : entries[k];
-          literal = own >= ESCAPED;
-          total += own;
-          if (k % 4 == 3) sums[k / 4] = total;
-        }
-        total %= ESCAPED;
-      }
-      // Sums are at most 128.
-      (half == 0 ? near : far) = bytes_of<0>(sums[0], sums[1], sums[2], sums[3]);
-      sum += total;
-    }
-    far = __byte_perm(far, literals, 0x4210);
-    const u32 inclusive = sum_up_to(sum);
-    all = __shfl_sync(ALL_LANES, inclusive, 31);
-    before = inclusive - sum;
   }
 
-  // Whether the lane's first code is a byte behind an escape.
-  __device__ __forceinline__ static bool begins_behind_escape(const u32* words, u32& carry) {
-    u32 count = 0;
+  // Replaces the bytes behind escapes; the highest bit of the result: that has gone wrong, for one of them is 255.
+  __device__ __forceinline__ u32 replace(u32* words, u32& escaped) const {
+    u32 wrong = 0, previous = words[LANE_CODES / 4 - 1];
+    previous = __shfl_sync(ALL_LANES, previous & ~(previous + 0x1010101), lane_id() + 31 & 31);
+    const u32 last = previous;
+    if (lane_id() == 0) previous = escaped;
+#pragma unroll
+    for (u32 i = 0; i < LANE_CODES / 4; ++i) {
+      // The highest bit of each byte says whether that is 255, or 254 behind one that is.
+      const u32 word = words[i], all_ones = word & ~(word + 0x1010101), behind = signs_before(previous, all_ones);
+      wrong |= all_ones & behind;
+      words[i] = (word & ~behind) | (literal & behind);
+      previous = all_ones;
+    }
+    escaped = last;
+    return (wrong & 0x80808080) == 0 ? 0 : 1u << 31;
+  }
+
+  // The same for any bytes. All lanes take part; returns `escaped` for the next ones.
+  __device__ __forceinline__ u32 replace_one_by_one(u32* words, u32 escaped) const {
+    u32 count = 0;  // escapes at the end of the lane's codes
 #pragma unroll
     for (u32 i = LANE_CODES / 4; i-- > 0;)
       if (count == LANE_CODES - 4 - 4 * i) count += escapes_at_end(words[i]);
     const u32 odd = __ballot_sync(ALL_LANES, count & 1), whole = __ballot_sync(ALL_LANES, count == LANE_CODES);
-    const u32 known = ~whole & ((1u << lane_id()) - 1);
-    const bool literal = known == 0 ? carry : odd >> (31 - __clz(int(known))) & 1;
-    __syncwarp();
-    if (lane_id() == 0 && ~whole != 0) carry = odd >> (31 - __clz(int(~whole))) & 1;
-    __syncwarp();
-    return literal;
-  }
-
-  // Where a lane's `place` of the step's characters is: moves `at`, the first of the codes, to the group of four, and `place` to what is left in
-  // it; says whether the first code of the group is a byte behind an escape. All lanes take part.
-  __device__ __forceinline__ void find_group(u32& at, u32& place, bool& literal) const {
-    u32 lane = 16;
+    const u32 first = __shfl_sync(ALL_LANES, escaped, 0) >> 31;
+    const auto behind = [&](u32 lanes) {  // whether the code behind these lanes' is a byte behind an escape
+      const u32 known = ~whole & lanes;
+      return known == 0 ? first : odd >> (31 - __clz(int(known))) & 1;
+    };
+    bool is_literal = behind((1u << lane_id()) - 1);
 #pragma unroll
-    for (u32 step = 8; step > 0; step /= 2) lane += __shfl_sync(ALL_LANES, before, lane) <= place ? step : 0 - step;
-    if (__shfl_sync(ALL_LANES, before, lane) > place) --lane;
-    place -= __shfl_sync(ALL_LANES, before, lane);
-    u32 sums = __shfl_sync(ALL_LANES, near, lane), first = 24;
-    const u32 others = __shfl_sync(ALL_LANES, far, lane);
-    const u32 half = sums >> 24;
-    at += LANE_CODES * lane;
-    if (place >= half) at += LANE_CODES / 2, place -= half, sums = others, first += LANE_CODES / 8;
-    const ThreeSums groups = {sums};
-    const u32 group = groups.passed(place);
-    at += 4 * group, place -= groups.before(group), literal = others >> (first + group) & 1;
-  }
-
-  // Which of four codes has the character at `place`, which becomes its place in the symbol.
-  // literal: the first one is a byte behind an escape, then that one is.
-  __device__ __forceinline__ static u32 find_code(const Symbols& lookup, u32 word, u32& place, bool& literal) {
-    const u32 one = lookup.of(word, 0), two = one + lookup.of(word, 1), three = two + lookup.of(word, 2);
-    if (__any_sync(ALL_LANES, literal || three >= ESCAPED)) {
-      u32 ends = 0, before = 0, count = 0;
-#pragma unroll
-      for (u32 i = 0; i < 3; ++i) {
-        const u32 entry = literal ? 1 : lookup.of(word, i);
-        ends += entry & 255;
-        if (place >= ends) before = ends, ++count, literal = entry >= ESCAPED;
-      }
-      place -= before;
-      return count;
+    for (u32 i = 0; i < LANE_CODES; ++i) {
+      const u32 shift = 8 * (i % 4), code = words[i / 4] >> shift & 255;
+      if (is_literal) words[i / 4] = (words[i / 4] & ~(255u << shift)) | (literal & 255u << shift);
+      is_literal = !is_literal && code == 255;
     }
-    const ThreeSums codes = {bytes_of<0>(one, two, three, 0)};
-    const u32 count = codes.passed(place);
-    place -= codes.before(count);
-    return count;
+    return behind(ALL_LANES) << 31;
   }
 
-  // Whether the pattern is at a lane's `place` of the characters of this step, whose codes are those from `at` on. All lanes take part. Most rows
-  // are decided by four bytes of the first symbol; of others `open` says where these bytes are.
-  __device__ __forceinline__ bool has(const Symbols& lookup, const EdgeTest& test, const Codes& codes, u32 at,
-                                      u32 place, Open& open) const {
-    bool literal;
-    const bool first = at == 0;
-    find_group(at, place, literal);
-    const u32 word = codes.word(at, first), count = find_code(lookup, word, place, literal), rest = word >> 8 * count;
-    u64 symbol = lookup.symbol(rest);
-    u32 length = lookup.of(rest, 0);
-    if (literal) symbol = rest & 255, length = 1;
-    const u32 all = test.length, n = u32(min(i32(length - place), i32(min(all, 4u))));
-    const u32 some = __byte_perm(u32(symbol), u32(symbol >> 32), 0x3210 + 0x1111 * place);
-    const bool found = shift_left(some ^ u32(test.start), 32 - 8 * n) == 0;
-    open.code = at + count, open.place = place << 1 | literal;
-    open.some = found && n != all;
-    return found;
+  // Whether the pattern is at a `place` of the characters, whose first codes are those at `at`; if more codes decide, `open` says where it begins.
+  __device__ __forceinline__ bool has(u32 at, u32 place, Open& open) const {
+    u32 chunk = 0;
+#pragma unroll
+    for (u32 step = CHUNKS > 64 ? 64 : 32; step > 0; step /= 2)
+      if (kept.starts[chunk + step] <= place) chunk += step;
+    place -= kept.starts[chunk];
+    const uint2 both = kept.sums[chunk];
+    const u32 half = both.x >> 24;
+    const bool second = place >= half;
+    if (second) place -= half;
+    const ThreeSums groups = {second ? both.y : both.x};
+    const u32 group = groups.passed(place);
+    place -= groups.before(group);
+    const u32 word = reinterpret_cast<const u32*>(&kept.codes[second][chunk])[group];
+    const u32 one = lookup.of(word, 0), two = one + lookup.of(word, 1), three = two + lookup.of(word, 2);
+    const ThreeSums ends = {bytes_of<0>(one, two, three, 0)};
+    const u32 count = ends.passed(place), rest = word >> 8 * count;
+    place -= ends.before(count);
+    const u32 found = lookup.of(rest, 0) >> (16 + (place & 7));
+    open.code = at + LANE_CODES * chunk + (second ? LANE_CODES / 2 : 0) + 4 * group + count;
+    open.place = place << 1 | ((rest ^ literal) & 255) == 0;
+    open.some = found >> 8 & 1;
+    return found & 1;
   }
 };

@@ -102,8 +102,8 @@ def test_damage(part: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
 
 def test_rows_that_a_search_finds_sooner() -> None:
     """Short ones, unless they are raw, and very long ones."""
-    assert launch.edges_shape(10, 10 * 79, 300, 790) is None
-    assert launch.edges_shape(10, 10 * 80, 300, 800)
-    assert launch.edges_shape(10, 10 * 40, 400, 400)
-    assert launch.edges_shape(10, 10 * 513, 2000, 5130) is None
-    assert launch.edges_shape(10, 10 * 80, 300, 1 << 29) is None
+    assert launch.edges_shape(10, 10 * 79, 300, 790, 1 << 17) is None
+    assert launch.edges_shape(10, 10 * 80, 300, 800, 1 << 17)
+    assert launch.edges_shape(10, 10 * 40, 400, 400, 1 << 17)
+    assert launch.edges_shape(10, 10 * 513, 2000, 5130, 1 << 17) is None
+    assert launch.edges_shape(10, 10 * 80, 300, 1 << 29, 1 << 17) is None

@@ -51,7 +51,7 @@ class FsstSearcher:
         return ()
 
     def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> tuple[Any, EdgesShape] | None:
-        shape = launch.edges_shape(rows, chars, codes_nbytes, most)
+        shape = launch.edges_shape(rows, chars, codes_nbytes, most, device_attributes()["shared_per_block"])
         return None if shape is None else (get_kernel("fsst_edges", "fsst_edges"), shape)
 
     def values_kernel(self, name: str) -> Any:

@@ -56,6 +56,17 @@ def match_defines(tile_size: int = 0) -> dict[str, int]:
     }
 
 
+def edges_defines(shared_per_block: int) -> dict[str, int]:
+    """Constants of fsst_edges.cu for a GPU."""
+    return {
+        **DEFINES,
+        "EDGES_THREADS": 32 * edges_warps(shared_per_block),
+        "EDGES_BLOCKS": EDGES_BLOCKS,
+        "EDGES_STEPS": EDGES_STEPS,
+        "EDGES_WARP_WORDS": _edges_warp_words(),
+    }
+
+
 def rows_defines(tile_size: int = 0) -> dict[str, int]:
     """Constants of fsst_rows_lift.cu and, with a tile size, of fsst_rows.cu."""
     return {
@@ -145,7 +156,7 @@ def file_defines(file: str, tile_size: int, shared_per_block: int, encode_warps:
     if file in ("fsst_automata", "fsst_search", "fsst_values"):
         return match_defines(tile_size)
     if file == "fsst_edges":
-        return EDGES_DEFINES
+        return edges_defines(shared_per_block)
     if file == "fsst_check":
         return text.CHECK_DEFINES
     if file in ("fsst_rows", "fsst_rows_lift"):
@@ -190,11 +201,9 @@ DECODE_WARPS_MAX = 8
 
 #: Bytes of an automaton of codes, for each state of that of bytes.
 AUTOMATON_NBYTES = 2 * 256 * 4
-#: Threads of a block of fsst_edges, words that each of its warps has in shared memory, and bytes of a block there.
-EDGES_THREADS = 512
-_EDGES_WARP_WORDS = 16 + 128 + ROW_BLOCK + 32
-EDGES_NBYTES = 256 * (4 * 32 + 8) + 16 + EDGES_THREADS // 32 * 4 * _EDGES_WARP_WORDS
-EDGES_DEFINES = {**DEFINES, "EDGES_THREADS": EDGES_THREADS, "EDGES_WARP_WORDS": _EDGES_WARP_WORDS}
+#: Steps of 1,024 codes that a warp of fsst_edges adds up at a time, and warps of its blocks at most, and blocks.
+EDGES_STEPS, EDGES_WARPS, EDGES_BLOCKS = 3, 32, 1
+_EDGES_TABLES_NBYTES = 256 * (4 * 32 + 8) + 16
 #: Characters that a warp of fsst_edges has at a time, about, and how often a block's warps have such.
 EDGES_UNIT_CHARS, EDGES_UNITS = 24 << 10, 2
 #: Bytes that rows have at least and at most, on average, where it answers; fewer are enough where nearly all tiles are
@@ -407,13 +416,27 @@ def search_shape(
     return text.staging_shape(tile_size, codes_capacity, AUTOMATON_NBYTES * states, 4, beside, most, *limits)
 
 
-def edges_shape(rows: int, chars: int, codes_nbytes: int, most: int) -> text.EdgesShape | None:
+def _edges_warp_words() -> int:
+    """Words that a warp of fsst_edges has in shared memory."""
+    return 32 * EDGES_STEPS * (2 + 8) + 64 + 16 + 128 + ROW_BLOCK + 32
+
+
+def edges_warps(shared_per_block: int) -> int:
+    """Warps of a block of fsst_edges, as its shared memory allows."""
+    return min(EDGES_WARPS, (shared_per_block - _EDGES_TABLES_NBYTES) // (4 * _edges_warp_words()))
+
+
+def edges_shape(
+    rows: int, chars: int, codes_nbytes: int, most: int, shared_per_block: int
+) -> text.EdgesShape | None:
     """Shape of fsst_edges; None where a search answers sooner. `most`: the most characters of a segment."""
     least = EDGES_LEAST_RAW if codes_nbytes > 0.95 * chars else EDGES_LEAST_ROW
     if not least * rows <= chars <= EDGES_MOST_ROW * rows or most > EDGES_MOST_CHARS:
         return None
     unit = EDGES_UNIT_CHARS * rows // (ROW_BLOCK * max(chars, 1))
-    return text.EdgesShape(EDGES_THREADS, EDGES_NBYTES, min(max(unit, 1), 8), EDGES_UNITS)
+    warps = edges_warps(shared_per_block)
+    shared = _EDGES_TABLES_NBYTES + warps * 4 * _edges_warp_words()
+    return text.EdgesShape(32 * warps, shared, min(max(unit, 1), 8), EDGES_UNITS)
 
 
 def rows_resident(architecture: int, staged: bool) -> int:
