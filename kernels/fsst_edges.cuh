@@ -262,36 +262,40 @@ struct StretchOf {
   // next ones.
   __device__ __forceinline__ u32 add_up(const Codes& codes, u32 at, u32& escaped) const {
     const u32 lane = lane_id();
-    u32 totals[EDGES_STEPS];
-#pragma unroll
-    for (u32 k = 0; k < EDGES_STEPS; ++k) {
+    u32 low = 0, high = 0;  // the characters of a lane's chunks, of the last four
+#pragma unroll 1
+    for (u32 chunk = lane; chunk < CHUNKS; chunk += 32) {
+      const u32 own = at + LANE_CODES * chunk, before = escaped;
       u32 words[LANE_CODES / 4];
-      load_words(codes, at, at + STEP * k + LANE_CODES * lane, words);
-      const u32 before = escaped;
+      load_words(codes, at, own, words);
       if (__any_sync(ALL_LANES, replace(words, escaped) >> 31)) {
-        load_words(codes, at, at + STEP * k + LANE_CODES * lane, words);
+        load_words(codes, at, own, words);
         escaped = replace_one_by_one(words, before);
       }
-      kept.codes[0][32 * k + lane] = make_uint4(words[0], words[1], words[2], words[3]);
-      kept.codes[1][32 * k + lane] = make_uint4(words[4], words[5], words[6], words[7]);
+      kept.codes[0][chunk] = make_uint4(words[0], words[1], words[2], words[3]);
+      kept.codes[1][chunk] = make_uint4(words[4], words[5], words[6], words[7]);
       u32 sums[LANE_CODES / 4];
 #pragma unroll
       for (u32 i = 0; i < LANE_CODES / 4; ++i) {
         const u32 some = i % 4 == 0 ? 0 : sums[i - 1];
         sums[i] = some + lookup.of(words[i], 0) + lookup.of(words[i], 1) + (lookup.of(words[i], 2) + lookup.of(words[i], 3));
       }
-      kept.sums[32 * k + lane] =
+      kept.sums[chunk] =
           make_uint2(bytes_of<0>(sums[0], sums[1], sums[2], sums[3]), bytes_of<0>(sums[4], sums[5], sums[6], 0));
-      totals[k] = sums[3] + sums[7];
+      low = __byte_perm(low, high, 0x5432);
+      high = __byte_perm(high, sums[3] + sums[7], 0x5432);
     }
     u32 all = 0;
 #pragma unroll
-    for (u32 k = 0; k < EDGES_STEPS; k += 2) {
-      const u32 both = __byte_perm(totals[k], k + 1 < EDGES_STEPS ? totals[k + 1] : 0, 0x5410);
-      const u32 inclusive = sum_up_to(both), before = inclusive - both, own = __shfl_sync(ALL_LANES, inclusive, 31);
-      kept.starts[32 * k + lane] = u16(all + before);
-      if (k + 1 < EDGES_STEPS) kept.starts[32 * k + 32 + lane] = u16(all + own + (before >> 16));
-      all += (own & 0xffff) + (own >> 16);
+    for (u32 two = EDGES_STEPS > 2 ? 0 : 2; two < 4; two += 2) {
+      const u32 both = two == 0 ? low : high, inclusive = sum_up_to(both), before = inclusive - both;
+      const u32 of_all = __shfl_sync(ALL_LANES, inclusive, 31);
+#pragma unroll
+      for (u32 k = 0; k < 2; ++k) {
+        if (two + k + EDGES_STEPS < 4) continue;
+        kept.starts[32 * (two + k + EDGES_STEPS - 4) + lane] = u16(all + (before >> 16 * k));
+        all += of_all >> 16 * k & 0xffff;
+      }
     }
     return all;
   }
