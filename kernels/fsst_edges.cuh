@@ -358,12 +358,38 @@ struct StretchOf {
     return behind(ALL_LANES) << 31;
   }
 
+  // The chunk that has a place.
+  __device__ __forceinline__ u32 find_chunk(u32 place) const {
+#ifdef __CUDA_ARCH__
+    const u32 first = u32(__cvta_generic_to_shared(kept.starts));
+    u32 at = first;
+    if (CHUNKS > 64) pass_starts<64>(at, place);
+    if (CHUNKS > 32) pass_starts<32>(at, place);
+    pass_starts<16>(at, place), pass_starts<8>(at, place), pass_starts<4>(at, place), pass_starts<2>(at, place);
+    pass_starts<1>(at, place);
+    return (at - first) / 2;
+#else
+    u32 chunk = 0;
+    for (u32 step = 64; step > 0; step /= 2)
+      if (chunk + step < CHUNKS && kept.starts[chunk + step] <= place) chunk += step;
+    return chunk;
+#endif
+  }
+#ifdef __CUDA_ARCH__
+  // Passes so many chunks if the place is behind them.
+  template <u32 count>
+  __device__ __forceinline__ static void pass_starts(u32& at, u32 place) {
+    asm volatile(
+        "{\n\t.reg .pred there;\n\t.reg .u16 half;\n\t.reg .u32 start;\n\tld.shared.u16 half, [%0 + %2];\n\t"
+        "cvt.u32.u16 start, half;\n\tsetp.le.u32 there, start, %1;\n\t@there add.u32 %0, %0, %2;\n\t}"
+        : "+r"(at)
+        : "r"(place), "n"(2 * count));
+  }
+#endif
+
   // Whether the pattern is at a `place` of the characters, whose first codes are those at `at`; if more codes decide, `open` says where it begins.
   __device__ __forceinline__ bool has(u32 at, u32 place, Open& open) const {
-    u32 chunk = 0;
-#pragma unroll
-    for (u32 step = CHUNKS > 64 ? 64 : 32; step > 0; step /= 2)
-      if (kept.starts[chunk + step] <= place) chunk += step;
+    const u32 chunk = find_chunk(place);
     place -= kept.starts[chunk];
     const uint2 both = kept.sums[chunk];
     const u32 half = both.x >> 24;
