@@ -246,20 +246,21 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
       if (unit.ended() && !unit.begin_run(lookup.of(0, 0) & 255, test.length)) break;
       u32 chars = 0;
       i32 behind = kept.run_end;
-      if (!kept.raw) {
+      const bool raw = kept.raw, mixed = kept.mixed;
+      if (!raw) {
         chars = unit.add_up(stretch);
         behind = min(unit.at + i32(chars), behind);
       }
       more = rows.pass(behind, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
         Open open;
         wanted &= ready && edge >= unit.at;  // a row that is damaged may have its edge before these codes
-        u32 answer = stretch.has(unit.next, wanted && !kept.raw ? u32(edge - unit.at) : 0, open) && wanted;
+        u32 answer = stretch.has(unit.next, wanted && !raw ? u32(edge - unit.at) : 0, open) && wanted;
         open.some &= wanted;
-        if (kept.mixed) {
+        if (mixed) {
           const bool left = wanted && edge >= kept.crossing;  // the pattern goes on into another run
           if (left) atomicOr(&kept.left, 1u << (rows.block - block));
-          if (left || kept.raw) open.some = false;
-          if (kept.raw) answer = wanted && !left && is_byte_for_byte(unit.codes, u32(edge - unit.at), test);
+          if (left || raw) open.some = false;
+          if (raw) answer = wanted && !left && is_byte_for_byte(unit.codes, u32(edge - unit.at), test);
           if (left) answer = LEFT;
         }
         if (ready) reinterpret_cast<u8*>(kept.answers)[u64(rows.block) * ROW_BLOCK + row] = answer;
@@ -276,7 +277,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
           if (kept.open_count >= 32) close_rows(lookup, test, unit.codes, block, kept);
         }
       });
-      if (kept.raw)
+      if (raw)
         unit.next = kept.end;
       else
         unit.pass(chars);

@@ -183,10 +183,10 @@ struct ThreeSums {
 
   // How many of them are at most `place`, which is less than 128.
   __device__ __forceinline__ u32 passed(u32 place) const {
-    return ((place * 0x010101 + (0x80808080 - sums)) & 0x808080) * 0x020202 >> 24;
+    return u32(__popc((place * 0x010101 + (0x80808080 - sums)) & 0x808080));
   }
   // The one before number `i`, or 0.
-  __device__ __forceinline__ u32 before(u32 i) const { return pick(sums << 8, 0x4440 + i); }
+  __device__ __forceinline__ u32 before(u32 i) const { return pick(sums, 0x444f + i); }
 };
 
 // Byte `i` of four words.
