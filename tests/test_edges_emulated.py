@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cudf_fsst.codecs.fsst import launch
+from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.search import Like
@@ -107,3 +109,24 @@ def test_rows_that_a_search_finds_sooner() -> None:
     assert launch.edges_shape(10, 10 * 40, 400, 400, 1 << 17)
     assert launch.edges_shape(10, 10 * 513, 2000, 5130, 1 << 17) is None
     assert launch.edges_shape(10, 10 * 80, 300, 1 << 29, 1 << 17) is None
+
+
+@pytest.mark.parametrize("singles", [0, 1, 20])
+@pytest.mark.parametrize("symbols", [120, 255])
+def test_what_stands_for_escaped_bytes(
+    symbols: int, singles: int, gpu: Gpu, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A code without a symbol, one of a byte, or none: then single lanes answer."""
+    monkeypatch.setattr(launch, "EDGES_LEAST_ROW", 0)
+    rows = text(rng, 20_000)
+    data = b"".join(row for row in rows if row)
+    pairs = Counter(data[i : i + 2] for i in range(len(data) - 1)).most_common()
+    known = [bytes([byte]) for byte, _ in Counter(data).most_common(singles)] + [pair for pair, _ in pairs]
+    known += [bytes([200 + i // 16, i % 16]) for i in range(256)]
+    table = SymbolTable.from_symbols(known[:symbols])
+    segments = Segments(gpu.cuda.to_device(cpu.compress(column(list(rows)), table=table)))
+    gpu.device.launches.clear()
+    for row in (rows[0], rows[5], b"\n", rows[7][:1]):
+        for question in (Like((row[:9], b"")), Like((b"", row[-9:]))):
+            check(gpu, rows, segments, question)
+    assert gpu.device.launches == ["fsst_edges"] * 8

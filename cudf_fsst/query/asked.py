@@ -90,7 +90,7 @@ def of_method(name: str, call: Callable[..., Any], args: Sequence[Any], options:
     args, options
         The arguments.
     """
-    cacheable = args and type(args[0]) is str and len(args[0]) <= _CACHED_LENGTH
+    cacheable = type(args[0]) is str and len(args[0]) <= _CACHED_LENGTH if args else not options
     try:
         parsed = (_cached_literal if cacheable else _literal)(name, len(args), *args, *options, *options.values())
     except TypeError:  # an argument that has no hash
