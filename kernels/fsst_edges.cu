@@ -32,6 +32,8 @@
 #define MANY_TILES 512
 // Characters that are rather passed by a new run.
 #define FAR_CHARS (1 << 14)
+// An edge that is behind all characters, twice.
+#define NOWHERE 0x7ffffffeu
 // The answer for a row, for a while, that is left to a lane.
 #define LEFT 2
 // Characters of a unit at most.
@@ -49,7 +51,12 @@ struct Kept {
   u64 answers;     // address of that of the segment's first row
   u32 tile, last;  // the first tile of the next run, and the last of the unit
   u32 mixed;       // whether tiles may be raw
+  u32 codes;       // of the unit's tiles, or more
   u32 raw;         // whether the run is
+  u32 escaped;     // whether the last code of the stretch before is an escape, as StretchOf::add_up has it
+  u32 end_block;   // behind the blocks of rows
+  u32 rows;        // of the block
+  u32 chars;       // of the unit, 0: its rows are damaged, or there are none
   u32 end;         // behind the codes of the run
   i32 run_end;     // and behind its characters
   i32 crossing;    // from where on a pattern goes on into another run
@@ -63,28 +70,34 @@ struct UnitRows {
   const SegmentView& s;
   const EdgeTest& test;
   u32*
-      staged;  // of each row of the block twice where its edge is, counted from the unit's first character, and 1 more if it is wanted
-  const Kept& kept;
-  u32 block, end_block, next, rows;
+      staged;  // of each row of the block twice where its edge is, counted from the unit's first character, and 1 more if it is wanted; behind
+               // them it is far away
+  Kept& kept;
+  u32 block, next;
 
   __device__ __forceinline__ void begin_block() {
     const u32 lane = lane_id();
     const u64 first = u64(block) * ROW_BLOCK;
     next = 0;
-    rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
+    const u32 rows = u32(min(s.rows - first, u64(ROW_BLOCK)));
     u32 ends[ROWS_PER_LANE], valid = ~0u;
     if (s.validity != 0 && ROWS_PER_LANE * lane < rows) valid = load<u8>(s.validity + first / 8 + lane);
     const u32 start =
         eight_ends(PackedBlock(s, block), ends, u32(load<u64>(s.row_starts + 8 * u64(block)) - kept.origin));
-    const u32 from_start = test.from_start, shift = test.length;
+    const u32 from_start = test.from_start, shift = test.length, least = test.least, span = test.most - least;
     __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < ROWS_PER_LANE; ++k) {
-      const u32 before = k == 0 ? start : ends[k - 1], bytes = ends[k] - before;
-      const bool wanted = bytes >= test.least && bytes <= test.most && (valid >> k & 1);
+      const u32 before = k == 0 ? start : ends[k - 1];
+      const bool wanted = ends[k] - before - least <= span && (valid >> k & 1);
       staged[ROWS_PER_LANE * lane + k] = 2 * (from_start ? before : ends[k] - shift) + wanted;
     }
+    if (lane == 0) kept.rows = rows;
     __syncwarp();
+    if (rows < ROW_BLOCK) {
+      for (u32 i = rows + lane; i < ROW_BLOCK; i += 32) staged[i] = NOWHERE;
+      __syncwarp();
+    }
   }
 
   // Hands on, 32 at a time, the rows whose edge is before `behind`: `take(row, edge, wanted, ready, count)`, with their numbers in the block, all
@@ -95,17 +108,15 @@ struct UnitRows {
     for (;;) {
       const u32 own = next + lane_id();
       const i32 edge = i32(staged[own]);
-      const bool ready = own < rows && edge < 2 * behind;
+      const bool ready = edge < 2 * behind;
       const u32 count = __popc(__ballot_sync(ALL_LANES, ready));
       if (count > 0) {
         take(own, edge >> 1, edge & 1, ready, count);
         next += count;
       }
-      if (next < rows) {
-        if (count < 32) return true;
-        continue;
-      }
-      if (++block == end_block) return false;
+      if (count == 32 && next < ROW_BLOCK) continue;
+      if (next < kept.rows) return true;
+      if (++block == kept.end_block) return false;
       begin_block();
     }
   }
@@ -123,17 +134,18 @@ struct UnitCodes {
   Codes codes;  // of the run
   u32 next;     // the first codes of the next stretch
   i32 at;       // where its characters begin, counted from the unit's first
-  u32 escaped;  // as StretchOf::add_up has it
 
-  __device__ __forceinline__ UnitCodes(const SegmentView& s, Kept& kept, u64 stop) : s(s), kept(kept), codes{0, 0, 0}, escaped(0) {
-    const u32 lane = lane_id(), first = u32(kept.origin >> s.tile_shift), last = u32((stop - 1) >> s.tile_shift);
+  __device__ __forceinline__ UnitCodes(const SegmentView& s, Kept& kept) : s(s), kept(kept), codes{0, 0, 0} {
+    const u32 lane = lane_id(), first = u32(kept.origin >> s.tile_shift), last = u32((kept.origin + kept.chars - 1) >> s.tile_shift);
     bool some = last - first >= MANY_TILES;  // else they are looked at
+    u32 sum = 0;
     if (!some) {
 #pragma unroll 4
-      for (u32 i = first + lane; i <= last; i += 32) some |= is_raw(i);
+      for (u32 i = first + lane; i <= last; i += 32) some |= is_raw(i), sum += codes_of(s, i);
     }
     const u32 mixed = __any_sync(ALL_LANES, some);
-    if (lane == 0) kept.last = last, kept.mixed = mixed, kept.raw = 0;
+    sum = warp_inclusive_sum(sum);
+    if (lane == 31) kept.last = last, kept.mixed = mixed, kept.raw = 0, kept.codes = sum;
     at = 0;
     seek(first);
   }
@@ -163,12 +175,13 @@ struct UnitCodes {
     codes = {s.codes + base, u32(begin % 16), u32(min(s.codes_nbytes - base, u64(1) << 30))};
     const u32 tile = kept.tile, behind = kept.mixed ? find_run(tile, kept.last, begin) : kept.last + 1;
     const i32 run_end = i32(u32(min(u64(behind) << s.tile_shift, s.chars) - kept.origin));
-    at = i32(u32((u64(tile) << s.tile_shift) - kept.origin)), next = escaped = 0;
+    at = i32(u32((u64(tile) << s.tile_shift) - kept.origin)), next = 0;
     __syncwarp();
     if (lane_id() == 0) {
-      kept.tile = behind, kept.run_end = run_end;
+      kept.tile = behind, kept.run_end = run_end, kept.escaped = 0;
       kept.crossing = behind > kept.last ? run_end : run_end - i32(length) + 1;
-      kept.end = min(codes.nbytes, codes.begin + u32(run_end - at));  // a run has no more codes than characters
+      const u64 count = kept.mixed ? kept.begin - begin : kept.codes;
+      kept.end = min(codes.nbytes, codes.begin + u32(min(u64(u32(run_end - at)), count)));  // no more than characters
     }
     __syncwarp();
     at -= i32(codes.begin * (kept.raw ? 1 : empty));  // those before the run read as zeros
@@ -192,12 +205,14 @@ struct UnitCodes {
     if (lane_id() == 0) kept.begin = begin, kept.raw = raw;
     return tile;
   }
-  // A stretch of so many characters is over.
-  __device__ __forceinline__ void pass(u32 chars) { at += i32(chars), next += STEP * EDGES_STEPS; }
+  // A stretch is over, up to some character.
+  __device__ __forceinline__ void pass(i32 behind) { at = behind, next += STEP * EDGES_STEPS; }
   // Adds up the next stretch, and gives its characters.
   __device__ __forceinline__ u32 add_up(const StretchOf& stretch) {
     __syncwarp();
-    const u32 chars = stretch.add_up(codes, next, escaped);
+    u32 escaped = kept.escaped;
+    const u32 chars = stretch.add_up(codes, next, kept.end, escaped);
+    if (lane_id() == 0) kept.escaped = escaped;
     __syncwarp();
     // The next ones are needed soon.
     const u32 soon = next + STEP * EDGES_STEPS + 128 * lane_id();
@@ -206,14 +221,16 @@ struct UnitCodes {
   }
 };
 
-// Where the rows of a unit end, 0: they are damaged, or there are no characters. Keeps where they begin.
-__device__ __forceinline__ u64 begin_unit(const SegmentView& s, u32 block, u32 end_block, u64 answers, Kept& kept) {
+// Keeps where the rows of a unit begin, and how many characters they have.
+__device__ __forceinline__ void begin_unit(const SegmentView& s, u32 block, u32 end_block, u64 answers, Kept& kept) {
   const u64* const starts = reinterpret_cast<const u64*>(s.row_starts);
   const u64 origin = starts[block], stop = starts[end_block];
   __syncwarp();
-  if (lane_id() == 0) kept.origin = origin, kept.answers = answers, kept.left = kept.open_count = 0;
+  if (lane_id() == 0) {
+    kept.origin = origin, kept.answers = answers, kept.left = kept.open_count = 0, kept.end_block = end_block;
+    kept.chars = origin < stop && stop <= s.chars && stop - origin < MOST_CHARS ? u32(stop - origin) : 0;
+  }
   __syncwarp();
-  return origin < stop && stop <= s.chars && stop - origin < MOST_CHARS ? stop : 0;
 }
 
 // Decides the first 32 rows that are open, which have codes of this run, and moves the others there.
@@ -234,29 +251,29 @@ __device__ __forceinline__ void close_rows(const Symbols& lookup, const EdgeTest
 __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf& stretch, const EdgeTest& test, u32 block,
                                            u32 end_block, u32* staged, Kept& kept, u64 answers) {
   const Symbols& lookup = stretch.lookup;
-  const u64 stop = begin_unit(s, block, end_block, answers, kept);
+  begin_unit(s, block, end_block, answers, kept);
   const bool apart = stretch.literal == NO_LITERAL;  // then the rows are left to lanes
-  UnitRows rows = {s, test, staged, kept, block, end_block};
+  UnitRows rows = {s, test, staged, kept, block};
   rows.begin_block();
   bool more = true;
-  if (stop != 0 && !apart) {
-    UnitCodes unit(s, kept, stop);
+  if (kept.chars != 0 && !apart) {
+    UnitCodes unit(s, kept);
 #pragma unroll 1
     while (more) {
       if (unit.ended() && !unit.begin_run(lookup.of(0, 0) & 255, test.length)) break;
-      u32 chars = 0;
       i32 behind = kept.run_end;
-      const bool raw = kept.raw, mixed = kept.mixed;
-      if (!raw) {
-        chars = unit.add_up(stretch);
-        behind = min(unit.at + i32(chars), behind);
-      }
+      const bool raw = kept.raw;
+      if (!raw) behind = min(unit.at + i32(unit.add_up(stretch)), behind);
       more = rows.pass(behind, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
         Open open;
         wanted &= ready && edge >= unit.at;  // a row that is damaged may have its edge before these codes
-        u32 answer = stretch.has(unit.next, wanted && !raw ? u32(edge - unit.at) : 0, open) && wanted;
-        open.some &= wanted;
-        if (mixed) {
+        u32 answer = 0;
+        open.some = false;
+        if (!raw) {
+          if (const u32 found = stretch.verdict_at(unit.next, wanted ? u32(edge - unit.at) : 0, open); wanted)
+            answer = found & 1, open.some = found & 0x100;
+        }
+        if (kept.mixed) {
           const bool left = wanted && edge >= kept.crossing;  // the pattern goes on into another run
           if (left) atomicOr(&kept.left, 1u << (rows.block - block));
           if (left || raw) open.some = false;
@@ -280,10 +297,10 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
       if (raw)
         unit.next = kept.end;
       else
-        unit.pass(chars);
+        unit.pass(behind);
       if (more) {
         const i32 edge = i32(rows.staged[rows.next]) >> 1;
-        if (edge >= unit.at + FAR_CHARS && u64(edge) < stop - kept.origin)
+        if (edge >= unit.at + FAR_CHARS && u32(edge) < kept.chars)
           unit.seek(u32((kept.origin + u32(edge)) >> s.tile_shift));
       }
       if ((!more || unit.ended()) && kept.open_count != 0) close_rows(lookup, test, unit.codes, block, kept);
@@ -293,7 +310,7 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
   u8* const to = reinterpret_cast<u8*>(answers);
   if (more)
     rows.pass(MOST_CHARS, [&](u32 row, i32, bool wanted, bool ready, u32) {
-      const bool left = apart && stop != 0 && wanted;
+      const bool left = apart && kept.chars != 0 && wanted;
       if (left && ready) atomicOr(&kept.left, 1u << (rows.block - block));
       if (ready) to[u64(rows.block) * ROW_BLOCK + row] = left ? LEFT : 0;
     });
@@ -303,7 +320,8 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
   for (u32 left = kept.left; left != 0; left &= left - 1) {
     rows.block = block + __ffs(int(left)) - 1;
     rows.begin_block();
-    rows.end_block = rows.block + 1;
+    if (lane_id() == 0) kept.end_block = rows.block + 1;
+    __syncwarp();
     rows.pass(MOST_CHARS, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
       u8* const own = to + u64(rows.block) * ROW_BLOCK + row;
       if (ready && *own == LEFT) *own = wanted && is_there(s, lookup, test, kept.origin + u32(edge));
@@ -313,15 +331,18 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
 
 // A code that stands for bytes behind escapes, four times in a word: it has no symbol, or one of a byte. NO_LITERAL: there is none.
 __device__ __forceinline__ u32 literal_code(const DecodeTable& table) {
-  u32 found = 255;
-#pragma unroll 1
-  for (u32 most = 1, i = 0; i < 16; ++i) {
-    const u32 code = 32 * (i % 8) + lane_id();
+  u32 unused = 255, single = 255;
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) {
+    const u32 code = 32 * i + lane_id();
     u64 symbol = table.entries[code];
     const u32 length = split_entry(symbol, table.is_eight(code)) / 8;
-    const u32 fit = __ballot_sync(ALL_LANES, code != 255 && length == (i < 8 ? most : 0));
-    if (fit != 0) found = 32 * (i % 8) + __ffs(int(fit)) - 1;
+    if (code != 255 && length == 0) unused = code;
+    if (code != 255 && length == 1) single = code;
   }
+  const u32 none = __ballot_sync(ALL_LANES, unused != 255), one = __ballot_sync(ALL_LANES, single != 255);
+  const u32 found = none != 0 ? __shfl_sync(ALL_LANES, unused, __ffs(int(none)) - 1)
+                              : __shfl_sync(ALL_LANES, single, __ffs(int(one | !one)) - 1);
   return found * 0x1010101;
 }
 
@@ -333,14 +354,21 @@ __device__ __forceinline__ u32 verdict(const EdgeTest& test, u64 symbol, u32 len
   return ends << 16 | open << 24;
 }
 
-// Has the table of a block made, and each of its warps do `work(stretch, first, last, staged, kept)` for units of row blocks.
+// Has the table of a block made, and each of its warps do `work(segment, stretch, first, last, staged, kept)` for units of row blocks.
 template <typename Work>
-__device__ __forceinline__ void each_unit(const SegmentView& s, const EdgeTest& test, u32* shared, u32 block, u32 unit,
-                                          u32 units, const Work& work) {
-  u32& taken = shared[TABLE_WORDS];
-  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(s.table);
+__device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segment_count, u32* groups, u32 group_count,
+                                          const EdgeTest& test, u32* shared, u32 unit, const Work& work) {
+  const u32* const first_units = groups + 3 * group_count;
+  const u32 group = last_that(0u, group_count, [&](u32 i) { return __ldg(groups + i) <= blockIdx.x; });
+  const u32 end = __ldg(groups + group_count + group);
+  u32* const taken = groups + 2 * group_count + group;
+  const auto segment_of = [&](u32 number) {
+    return last_that(0u, segment_count, [&](u32 i) { return __ldg(first_units + i) <= number; });
+  };
+  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(segments[segment_of(end - 1)].table);
   const u32 lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32, literal = literal_code(table);
   u64* const symbols = reinterpret_cast<u64*>(shared + 256 * 32);
+#pragma unroll 4
   for (u32 code = warp; code < 256; code += warps) {
     u64 symbol = table.entries[code];
     const u32 length = split_entry(symbol, table.is_eight(code)) / 8;
@@ -350,47 +378,41 @@ __device__ __forceinline__ void each_unit(const SegmentView& s, const EdgeTest& 
     if (code == literal % 256 && literal != NO_LITERAL) entry = 1 | 255u << 24;  // it may be another byte
     shared[32 * code + lane] = entry;
   }
-  if (threadIdx.x == 0) taken = 0;
   __syncthreads();
-  u32* const room = shared + TABLE_WORDS + 4 + warp * EDGES_WARP_WORDS;
+  u32* const room = shared + TABLE_WORDS + warp * EDGES_WARP_WORDS;
   Stretch& codes = *reinterpret_cast<Stretch*>(room);
   Kept& kept = *reinterpret_cast<Kept*>(room + sizeof(Stretch) / 4);
   u32* const staged = room + (sizeof(Stretch) + sizeof(Kept)) / 4;
   for (u32 i = CHUNKS + lane; i < 128; i += 32) codes.starts[i] = 0xffff;
   __syncwarp();
   const Symbols lookup(shared);
+  staged[ROW_BLOCK + lane] = NOWHERE;
   const StretchOf stretch = {codes, lookup, literal};
-  const u32 row_blocks = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), first = block * units * warps * unit;
   for (;;) {
     u32 number = 0;
-    if (lane == 0) number = atomicAdd(&taken, 1);
+    if (lane == 0) number = atomicAdd(taken, 1);
     number = __shfl_sync(ALL_LANES, number, 0);
-    const u32 begin = first + number * unit;
-    if (number >= units * warps || begin >= row_blocks) return;
-    work(stretch, begin, min(begin + unit, row_blocks), staged, kept);
+    if (number >= end) return;
+    const u32 k = segment_of(number);
+    const SegmentView& s = segments[k];
+    const u32 row_blocks = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), begin = (number - __ldg(first_units + k)) * unit;
+    work(s, stretch, begin, min(begin + unit, row_blocks), staged, kept);
     __syncwarp();
   }
 }
 
-// The segment of a thread block.
-__device__ __forceinline__ u32 segment_of(const u32* first_blocks, u32 segment_count) {
-  return last_that(0u, segment_count, [&](u32 i) { return __ldg(first_blocks + i) <= blockIdx.x; });
-}
-
-// Whether rows begin or end with a pattern. block: EDGES_THREADS threads. grid: as many blocks as cover the row blocks of every segment, `unit` of
-// them a warp at a time and `units` such for a warp on average; segment k has those from first_blocks[k] on. least to pattern: what EdgeTest
-// says. answers: address of that of the column's first row. shared memory: EDGES_NBYTES.
+// Whether rows begin or end with a pattern. block: EDGES_THREADS threads. `unit` row blocks of a segment are a warp's work at a time. groups: of
+// symbols tables of consecutive segments, where their thread blocks begin, where their units end, and where they begin, which becomes larger; then
+// of each segment where its units begin. least to pattern: what EdgeTest says. answers: address of that of the column's first row. shared memory:
+// that of `EdgesShape`.
 extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)
-    fsst_edges(const SegmentView* __restrict__ segments, const u32* __restrict__ first_blocks, u32 segment_count,
-               u32 unit, u32 units, u32 least, u32 most, u32 from_start, u32 length, u64 start,
-               const u32* __restrict__ pattern, u64 answers) {
+    fsst_edges(const SegmentView* __restrict__ segments, u32* groups, u32 group_count, u32 segment_count, u32 unit,
+               u32 least, u32 most, u32 from_start, u32 length, u64 start, const u32* __restrict__ pattern,
+               u64 answers) {
   DYNAMIC_SHARED(u32, shared);
-  const u32 k = segment_of(first_blocks, segment_count);
-  const SegmentView& s = segments[k];
   const EdgeTest test = {least, most, from_start, length, start, pattern};
-  const u64 to = answers + s.first_row;
-  each_unit(s, test, shared, blockIdx.x - first_blocks[k], unit, units,
-            [&](const StretchOf& stretch, u32 block, u32 end_block, u32* staged, Kept& kept) {
-              find_edges(s, stretch, test, block, end_block, staged, kept, to);
+  each_unit(segments, segment_count, groups, group_count, test, shared, unit,
+            [&](const SegmentView& s, const StretchOf& stretch, u32 block, u32 end_block, u32* staged, Kept& kept) {
+              find_edges(s, stretch, test, block, end_block, staged, kept, answers + s.first_row);
             });
 }

@@ -78,9 +78,6 @@ struct Symbols {
 #endif
 };
 
-// How many bytes at the end of a word are escapes.
-__device__ __forceinline__ u32 escapes_at_end(u32 word) { return u32(__clz(int(~word))) / 8; }
-
 // The codes of a run, and what else of the segment's lies behind the first at a multiple of 16 bytes.
 struct Codes {
   u64 base;           // address of that
@@ -258,22 +255,27 @@ struct StretchOf {
   const Symbols& lookup;
   u32 literal;
 
-  // Adds up the codes from `at` on, and gives their characters. escaped: its highest bit says in lane 0 whether the code before them is an escape; then the same of the
+  // Adds up the codes from `at` on, at least up to `end`, and gives their characters. escaped: its highest bit says in lane 0 whether the code before them is an escape; then the same of the
   // next ones.
-  __device__ __forceinline__ u32 add_up(const Codes& codes, u32 at, u32& escaped) const {
+  __device__ __forceinline__ u32 add_up(const Codes& codes, u32 at, u32 end, u32& escaped) const {
     const u32 lane = lane_id();
     u32 low = 0, high = 0;  // the characters of a lane's chunks, of the last four
 #pragma unroll 1
     for (u32 chunk = lane; chunk < CHUNKS; chunk += 32) {
+      if (at + LANE_CODES * (chunk - lane) >= end) {
+        low = __byte_perm(low, high, 0x5432), high >>= 16;
+        continue;
+      }
       const u32 own = at + LANE_CODES * chunk, before = escaped;
       u32 words[LANE_CODES / 4];
-      load_words(codes, at, own, words);
+      load_words(codes, at, own, chunk, words);
       if (__any_sync(ALL_LANES, replace(words, escaped) >> 31)) {
-        load_words(codes, at, own, words);
-        escaped = replace_one_by_one(words, before);
+        load_words(codes, at, own, chunk, words);
+        keep_words(chunk, words);
+        escaped = replace_one_by_one(chunk, before);
+        kept_words(chunk, words);
       }
-      kept.codes[0][chunk] = make_uint4(words[0], words[1], words[2], words[3]);
-      kept.codes[1][chunk] = make_uint4(words[4], words[5], words[6], words[7]);
+      keep_words(chunk, words);
       u32 sums[LANE_CODES / 4];
 #pragma unroll
       for (u32 i = 0; i < LANE_CODES / 4; ++i) {
@@ -300,8 +302,8 @@ struct StretchOf {
     return all;
   }
 
-  // A lane's codes, from `own` on. Of the first codes of a run, `at` 0, those before it are zeros.
-  __device__ __forceinline__ static void load_words(const Codes& codes, u32 at, u32 own, u32* words) {
+  // The codes of a chunk, from `own` on. Of the first codes of a run, `at` 0, those before it are zeros.
+  __device__ __forceinline__ void load_words(const Codes& codes, u32 at, u32 own, u32 chunk, u32* words) const {
     if (own + LANE_CODES <= codes.nbytes) {
 #pragma unroll
       for (u32 i = 0; i < LANE_CODES / 16; ++i) {
@@ -309,12 +311,25 @@ struct StretchOf {
         words[4 * i] = four.x, words[4 * i + 1] = four.y, words[4 * i + 2] = four.z, words[4 * i + 3] = four.w;
       }
     } else {
-#pragma unroll
-      for (u32 i = 0; i < LANE_CODES / 4; ++i) words[i] = codes.last_word(own + 4 * i);
+#pragma unroll 1
+      for (u32 i = 0; i < LANE_CODES / 4; ++i)
+        reinterpret_cast<u32*>(&kept.codes[i / 4][chunk])[i % 4] = codes.last_word(own + 4 * i);
+      kept_words(chunk, words);
     }
     if (at == 0) {
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) words[i] &= codes.before_run(own + 4 * i);
+    }
+  }
+  __device__ __forceinline__ void keep_words(u32 chunk, const u32* words) const {
+    kept.codes[0][chunk] = make_uint4(words[0], words[1], words[2], words[3]);
+    kept.codes[1][chunk] = make_uint4(words[4], words[5], words[6], words[7]);
+  }
+  __device__ __forceinline__ void kept_words(u32 chunk, u32* words) const {
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+      const uint4 four = kept.codes[i][chunk];
+      words[4 * i] = four.x, words[4 * i + 1] = four.y, words[4 * i + 2] = four.z, words[4 * i + 3] = four.w;
     }
   }
 
@@ -336,12 +351,11 @@ struct StretchOf {
     return (wrong & 0x80808080) == 0 ? 0 : 1u << 31;
   }
 
-  // The same for any bytes. All lanes take part; returns `escaped` for the next ones.
-  __device__ __forceinline__ u32 replace_one_by_one(u32* words, u32 escaped) const {
+  // The same for any bytes, in the chunks that are kept. All lanes take part; returns `escaped` for the next ones.
+  __device__ __forceinline__ u32 replace_one_by_one(u32 chunk, u32 escaped) const {
+    const auto byte = [&](u32 i) -> u8& { return reinterpret_cast<u8*>(&kept.codes[i / 16][chunk])[i % 16]; };
     u32 count = 0;  // escapes at the end of the lane's codes
-#pragma unroll
-    for (u32 i = LANE_CODES / 4; i-- > 0;)
-      if (count == LANE_CODES - 4 - 4 * i) count += escapes_at_end(words[i]);
+    while (count < LANE_CODES && byte(LANE_CODES - 1 - count) == 255) ++count;
     const u32 odd = __ballot_sync(ALL_LANES, count & 1), whole = __ballot_sync(ALL_LANES, count == LANE_CODES);
     const u32 first = __shfl_sync(ALL_LANES, escaped, 0) >> 31;
     const auto behind = [&](u32 lanes) {  // whether the code behind these lanes' is a byte behind an escape
@@ -349,10 +363,10 @@ struct StretchOf {
       return known == 0 ? first : odd >> (31 - __clz(int(known))) & 1;
     };
     bool is_literal = behind((1u << lane_id()) - 1);
-#pragma unroll
+#pragma unroll 1
     for (u32 i = 0; i < LANE_CODES; ++i) {
-      const u32 shift = 8 * (i % 4), code = words[i / 4] >> shift & 255;
-      if (is_literal) words[i / 4] = (words[i / 4] & ~(255u << shift)) | (literal & 255u << shift);
+      const u32 code = byte(i);
+      if (is_literal) byte(i) = u8(literal);
       is_literal = !is_literal && code == 255;
     }
     return behind(ALL_LANES) << 31;
@@ -387,8 +401,9 @@ struct StretchOf {
   }
 #endif
 
-  // Whether the pattern is at a `place` of the characters, whose first codes are those at `at`; if more codes decide, `open` says where it begins.
-  __device__ __forceinline__ bool has(u32 at, u32 place, Open& open) const {
+  // What the code at a `place` of the characters, whose first codes are those at `at`, says of the pattern there: its first bit, whether it is there; its
+  // ninth, that more codes decide, for which `open` says where it begins.
+  __device__ __forceinline__ u32 verdict_at(u32 at, u32 place, Open& open) const {
     const u32 chunk = find_chunk(place);
     place -= kept.starts[chunk];
     const uint2 both = kept.sums[chunk];
@@ -403,10 +418,8 @@ struct StretchOf {
     const ThreeSums ends = {bytes_of<0>(one, two, three, 0)};
     const u32 count = ends.passed(place), rest = word >> 8 * count;
     place -= ends.before(count);
-    const u32 found = lookup.of(rest, 0) >> (16 + (place & 7));
     open.code = at + LANE_CODES * chunk + (second ? LANE_CODES / 2 : 0) + 4 * group + count;
     open.place = place << 1 | ((rest ^ literal) & 255) == 0;
-    open.some = found >> 8 & 1;
-    return found & 1;
+    return lookup.of(rest, 0) >> (16 + place);
   }
 };

@@ -203,9 +203,9 @@ DECODE_WARPS_MAX = 8
 AUTOMATON_NBYTES = 2 * 256 * 4
 #: Steps of 1,024 codes that a warp of fsst_edges adds up at a time, and warps of its blocks at most, and blocks.
 EDGES_STEPS, EDGES_WARPS, EDGES_BLOCKS = 3, 32, 1
-_EDGES_TABLES_NBYTES = 256 * (4 * 32 + 8) + 16
-#: Characters that a warp of fsst_edges has at a time, about, and how often a block's warps have such.
-EDGES_UNIT_CHARS, EDGES_UNITS = 24 << 10, 2
+_EDGES_TABLES_NBYTES = 256 * (4 * 32 + 8)
+#: Characters that a warp of fsst_edges has at a time, about.
+EDGES_UNIT_CHARS = 24 << 10
 #: Bytes that rows have at least and at most, on average, where it answers; fewer are enough where nearly all tiles are
 #: raw. Characters that a segment has at most there.
 EDGES_LEAST_ROW, EDGES_LEAST_RAW, EDGES_MOST_ROW = 80, 40, 512
@@ -418,7 +418,7 @@ def search_shape(
 
 def _edges_warp_words() -> int:
     """Words that a warp of fsst_edges has in shared memory."""
-    return 32 * EDGES_STEPS * (2 + 8) + 64 + 16 + 128 + ROW_BLOCK + 32
+    return 32 * EDGES_STEPS * (2 + 8) + 64 + 20 + 128 + ROW_BLOCK + 32
 
 
 def edges_warps(shared_per_block: int) -> int:
@@ -436,7 +436,7 @@ def edges_shape(
     unit = EDGES_UNIT_CHARS * rows // (ROW_BLOCK * max(chars, 1))
     warps = edges_warps(shared_per_block)
     shared = _EDGES_TABLES_NBYTES + warps * 4 * _edges_warp_words()
-    return text.EdgesShape(32 * warps, shared, min(max(unit, 1), 8), EDGES_UNITS)
+    return text.EdgesShape(32 * warps, shared, min(max(unit, 1), 8), EDGES_BLOCKS)
 
 
 def rows_resident(architecture: int, staged: bool) -> int:

@@ -192,13 +192,22 @@ def _prepare_edges(reading: Reading, searcher: Searcher, matching: _Matching, pl
     words = np.frombuffer(pattern.ljust(launch.EDGE_NBYTES, b"\0"), np.uint8)
     least = min(edge.least, limit)
     row_blocks = -(-layout.view["rows"].astype(np.int64) // ROW_BLOCK)
-    grid = -(-row_blocks // (shape.unit * shape.units * (shape.threads // launch.BUNDLE_TILES)))
-    test = np.concatenate([words, (np.cumsum(grid) - grid).astype(_u32).view(np.uint8)])
+    units = -(-row_blocks // shape.unit)
+    begins = np.cumsum(units) - units
+    # Thread blocks read one table each: those of consecutive segments with one share these.
+    tables = layout.view["table"]
+    firsts = np.flatnonzero(np.append(True, tables[1:] != tables[:-1]))
+    of_groups = np.add.reduceat(units, firsts)
+    warps = shape.threads // launch.BUNDLE_TILES
+    most = device_attributes()["multiprocessors"] * shape.blocks
+    grid = np.minimum(-(-of_groups // warps), np.maximum(np.round(most * of_groups / max(units.sum(), 1)), 1)).astype(np.int64)
+    groups = [np.cumsum(grid) - grid, begins[firsts] + of_groups, begins[firsts], begins]
+    test = np.concatenate([words, np.concatenate(groups).astype(_u32).view(np.uint8)])
     prepared = Prepared(layout, (), (), "edges", test)
     arguments = (
         layout.views_at,
         prepared.test + words.nbytes,
-        *map(_u32, (grid.size, shape.unit, shape.units, least, limit if edge.equal < 0 else least, from_start, length)),
+        *map(_u32, (firsts.size, units.size, shape.unit, least, limit if edge.equal < 0 else least, from_start, length)),
         words.view(_u64)[0],
         prepared.test,
     )

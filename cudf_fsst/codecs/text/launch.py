@@ -193,12 +193,12 @@ class SearchShape(NamedTuple):
 
 
 class EdgesShape(NamedTuple):
-    """A `Shape` of a kernel that answers for edges: row blocks of a unit, and units that a warp has on average."""
+    """A `Shape` of a kernel that answers for edges: row blocks of a unit, and thread blocks of a multiprocessor."""
 
     threads: int
     shared: int
     unit: int
-    units: int
+    blocks: int
 
 
 def shape_with(
