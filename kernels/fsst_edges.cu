@@ -61,6 +61,7 @@ struct Kept {
   i32 run_end;     // and behind its characters
   i32 crossing;    // from where on a pattern goes on into another run
   u32 left;        // a bit for each block with rows that are left to lanes
+  u32 group;       // of the symbol table
   u32 open_count;  // rows that are not decided yet: where, and their numbers from the unit's first on above 4 bits
   u32 open_code[64], open_row[64];
 };
@@ -247,6 +248,14 @@ __device__ __forceinline__ void close_rows(const Symbols& lookup, const EdgeTest
   __syncwarp();
 }
 
+// What is read at an address is read again, where it would be kept in registers that others need.
+__device__ __forceinline__ const SegmentView* not_kept(const SegmentView* view) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(view));
+#endif
+  return view;
+}
+
 // Answers for the rows of a unit: whether they have their edge.
 __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf& stretch, const EdgeTest& test, u32 block,
                                            u32 end_block, u32* staged, Kept& kept, u64 answers) {
@@ -318,14 +327,15 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
   __syncwarp();
 #pragma unroll 1
   for (u32 left = kept.left; left != 0; left &= left - 1) {
-    rows.block = block + __ffs(int(left)) - 1;
-    rows.begin_block();
-    if (lane_id() == 0) kept.end_block = rows.block + 1;
-    __syncwarp();
-    rows.pass(MOST_CHARS, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
-      u8* const own = to + u64(rows.block) * ROW_BLOCK + row;
-      if (ready && *own == LEFT) *own = wanted && is_there(s, lookup, test, kept.origin + u32(edge));
-    });
+    const SegmentView& again = *not_kept(&s);
+    UnitRows others = {again, test, staged, kept, block + __ffs(int(left)) - 1};
+    others.begin_block();
+#pragma unroll 1
+    for (u32 row = lane_id(); row < kept.rows; row += 32) {
+      u8* const own = to + u64(others.block) * ROW_BLOCK + row;
+      const u32 edge = staged[row];
+      if (*own == LEFT) *own = (edge & 1) && is_there(again, lookup, test, kept.origin + edge / 2);
+    }
   }
 }
 
@@ -360,12 +370,10 @@ __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segme
                                           const EdgeTest& test, u32* shared, u32 unit, const Work& work) {
   const u32* const first_units = groups + 3 * group_count;
   const u32 group = last_that(0u, group_count, [&](u32 i) { return __ldg(groups + i) <= blockIdx.x; });
-  const u32 end = __ldg(groups + group_count + group);
-  u32* const taken = groups + 2 * group_count + group;
   const auto segment_of = [&](u32 number) {
     return last_that(0u, segment_count, [&](u32 i) { return __ldg(first_units + i) <= number; });
   };
-  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(segments[segment_of(end - 1)].table);
+  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(segments[segment_of(__ldg(groups + group_count + group) - 1)].table);
   const u32 lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32, literal = literal_code(table);
   u64* const symbols = reinterpret_cast<u64*>(shared + 256 * 32);
 #pragma unroll 4
@@ -384,15 +392,17 @@ __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segme
   Kept& kept = *reinterpret_cast<Kept*>(room + sizeof(Stretch) / 4);
   u32* const staged = room + (sizeof(Stretch) + sizeof(Kept)) / 4;
   for (u32 i = CHUNKS + lane; i < 128; i += 32) codes.starts[i] = 0xffff;
+  staged[ROW_BLOCK + lane] = NOWHERE;
+  if (lane == 0) kept.group = group;
   __syncwarp();
   const Symbols lookup(shared);
-  staged[ROW_BLOCK + lane] = NOWHERE;
   const StretchOf stretch = {codes, lookup, literal};
   for (;;) {
     u32 number = 0;
-    if (lane == 0) number = atomicAdd(taken, 1);
+    u32* const own = groups + group_count + kept.group;
+    if (lane == 0) number = atomicAdd(own + group_count, 1);
     number = __shfl_sync(ALL_LANES, number, 0);
-    if (number >= end) return;
+    if (number >= __ldg(own)) return;
     const u32 k = segment_of(number);
     const SegmentView& s = segments[k];
     const u32 row_blocks = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), begin = (number - __ldg(first_units + k)) * unit;

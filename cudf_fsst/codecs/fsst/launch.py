@@ -418,7 +418,7 @@ def search_shape(
 
 def _edges_warp_words() -> int:
     """Words that a warp of fsst_edges has in shared memory."""
-    return 32 * EDGES_STEPS * (2 + 8) + 64 + 20 + 128 + ROW_BLOCK + 32
+    return 32 * EDGES_STEPS * (2 + 8) + 64 + 24 + 128 + ROW_BLOCK + 32
 
 
 def edges_warps(shared_per_block: int) -> int:
