@@ -1,30 +1,34 @@
-// FSST edges: whether rows begin, or end, with some bytes; an answer for each row, many segments in one launch. Only the lengths of symbols are
-// looked up for all codes, and symbols where a row has its edge.
+// FSST edges: whether rows begin, or end, with some bytes; an answer for each row, many segments in one launch. Lengths are added up of all codes, and
+// where a row has its edge its code says whether the pattern is there.
 //
-// Work unit: a warp has some consecutive row blocks, whose codes follow each other: lanes have 32 neighbouring codes each, tiles or not. The
-// lengths of these are summed up, of four codes, of lanes, of the warp. Then a lane has an edge: it looks for the lane whose characters have
-// it, for the four codes there, and for the code; from there on it compares symbols with the pattern.
+// Work unit: a warp has some consecutive row blocks, whose codes follow each other, a portion of EDGES_STEPS * 1,024 at a time: in each step lanes
+// have chunks of 32 neighbouring codes, tiles or not. Of each chunk shared memory has the characters before it, the sums of its groups of four codes,
+// and the codes. Then a lane has an edge: it looks for the chunk whose characters have it, for the group, and for the code.
 //
 //   lane     0                       1                       ...
 //   codes    cccc cccc cccc cccc     cccc cccc cccc cccc     32 a lane, which begin at a multiple of 16 bytes
 //   sums     <--- of four, in bytes of two words --->
 //
-// Each lane has a table of lengths of its own, in a bank of its own: a look-up takes a cycle of shared memory, whatever the codes.
+// Each lane has a table of its own, in a bank of its own: a look-up takes a cycle of shared memory, whatever the codes. An entry has the length of the
+// symbol, and of each of its bytes whether the pattern is there, begun there: yes, no, or that the next codes decide. Such rows wait until a warp has
+// 32 of them.
 //
-// A code behind an escape is a byte. Where one of a warp's codes is an escape lanes go through theirs once more, one by one. Tiles that are
-// raw are found before: they end a run of codes, and in them an edge lies where it says.
+// A byte behind an escape becomes a code of one byte before it is looked up, four at a time. Where one of them is 255 lanes go through
+// their codes once more, one by one.
 //
-// Rows that the first symbol does not decide wait until a warp has 32 of them. Those whose pattern crosses into another run go last, each lane its
-// own. What lies far before the next edge is passed.
+// Tiles that are raw are found before: they end a run of codes, and in them an edge lies where it says. Rows whose pattern crosses into another run go
+// last, each lane its own. What lies far before the next edge is passed.
+//
+// The thread blocks of a symbol table, as many as run at a time, make their tables once, and warps take units from one queue.
 //
 // Invariant: whatever the codes, nothing but the codes of the segment is read: places are clamped to `codes_nbytes`. A run has no more codes
 // than characters.
 //
-// What binds is instructions: of URLs 888 of a warp for 1,024 codes, at 2.97 a cycle. A row takes more of them than codes do, so this is for long
-// rows and raw tiles (cudf_fsst/codecs/fsst/launch.py): "ends with" 0.46 ms for lines of Chinese instead of 0.58 of a search, 0.35 for random
-// bytes instead of 0.77 (H200, 1 GB each). Two that lost (docs/kernels.md has the other):
-// - URLs, of 55 bytes on average: 0.57 instead of 0.57 ms; TPC-H l_comment, of 26: 0.93 instead of 0.60.
-// - addresses by shifts and masks, and symbols compared as rows are found, in a loop: 0.55 instead of 0.51 ms for Chinese, 0.68 for URLs.
+// What binds is instructions: by machine code 160 of a warp for 1,024 codes and 150 for 32 rows, of URLs 2.4 a cycle. So this is for rows that are not
+// short, and raw tiles (cudf_fsst/codecs/fsst/launch.py). H200, 1 GB each: "starts with" and "ends with" 0.40 and 0.35 ms for lines of Chinese, 0.30 and
+// 0.26 for lines of a log, 0.40 and 0.37 for URLs, instead of 0.57 and 0.52 of a search. Two that lost (docs/kernels.md has others):
+// - rows that look for their codes after each step, by shuffles: 0.51, 0.46, 0.42 and 0.39 ms for Chinese and the log.
+// - blocks that end after two units a warp, and make their tables anew: 0.50, 0.44, 0.32 and 0.30 ms.
 #include "fsst_edges.cuh"
 #include "row_lengths.cuh"
 
@@ -53,7 +57,7 @@ struct Kept {
   u32 mixed;       // whether tiles may be raw
   u32 codes;       // of the unit's tiles, or more
   u32 raw;         // whether the run is
-  u32 escaped;     // whether the last code of the stretch before is an escape, as StretchOf::add_up has it
+  u32 escaped;     // whether the last code of the portion before is an escape, as PortionOf::add_up has it
   u32 end_block;   // behind the blocks of rows
   u32 rows;        // of the block
   u32 chars;       // of the unit, 0: its rows are damaged, or there are none
@@ -128,16 +132,17 @@ __device__ __forceinline__ u32 codes_of(const SegmentView& s, u64 tile) {
   return 1u + (s.tile_shift <= 8 ? u32(load<u8>(s.tile_lengths + tile)) : u32(load<u16>(s.tile_lengths + 2 * tile)));
 }
 
-// The codes of a unit, run by run and stretch by stretch. The tiles of a run are alike: all are raw, or none is.
+// The codes of a unit, run by run and portion by portion. The tiles of a run are alike: all are raw, or none is.
 struct UnitCodes {
   const SegmentView& s;
   Kept& kept;
   Codes codes;  // of the run
-  u32 next;     // the first codes of the next stretch
+  u32 next;     // the first codes of the next portion
   i32 at;       // where its characters begin, counted from the unit's first
 
   __device__ __forceinline__ UnitCodes(const SegmentView& s, Kept& kept) : s(s), kept(kept), codes{0, 0, 0} {
-    const u32 lane = lane_id(), first = u32(kept.origin >> s.tile_shift), last = u32((kept.origin + kept.chars - 1) >> s.tile_shift);
+    const u32 lane = lane_id(), first = u32(kept.origin >> s.tile_shift),
+              last = u32((kept.origin + kept.chars - 1) >> s.tile_shift);
     bool some = last - first >= MANY_TILES;  // else they are looked at
     u32 sum = 0;
     if (!some) {
@@ -206,13 +211,13 @@ struct UnitCodes {
     if (lane_id() == 0) kept.begin = begin, kept.raw = raw;
     return tile;
   }
-  // A stretch is over, up to some character.
+  // A portion is over, up to some character.
   __device__ __forceinline__ void pass(i32 behind) { at = behind, next += STEP * EDGES_STEPS; }
-  // Adds up the next stretch, and gives its characters.
-  __device__ __forceinline__ u32 add_up(const StretchOf& stretch) {
+  // Adds up the next portion, and gives its characters.
+  __device__ __forceinline__ u32 add_up(const PortionOf& portion) {
     __syncwarp();
     u32 escaped = kept.escaped;
-    const u32 chars = stretch.add_up(codes, next, kept.end, escaped);
+    const u32 chars = portion.add_up(codes, next, kept.end, escaped);
     if (lane_id() == 0) kept.escaped = escaped;
     __syncwarp();
     // The next ones are needed soon.
@@ -257,11 +262,11 @@ __device__ __forceinline__ const SegmentView* not_kept(const SegmentView* view) 
 }
 
 // Answers for the rows of a unit: whether they have their edge.
-__device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf& stretch, const EdgeTest& test, u32 block,
-                                           u32 end_block, u32* staged, Kept& kept, u64 answers) {
-  const Symbols& lookup = stretch.lookup;
+__device__ __forceinline__ void find_edges(const SegmentView& s, const PortionOf& portion, const EdgeTest& test,
+                                           u32 block, u32 end_block, u32* staged, Kept& kept, u64 answers) {
+  const Symbols& lookup = portion.lookup;
   begin_unit(s, block, end_block, answers, kept);
-  const bool apart = stretch.literal == NO_LITERAL;  // then the rows are left to lanes
+  const bool apart = portion.literal == NO_LITERAL;  // then the rows are left to lanes
   UnitRows rows = {s, test, staged, kept, block};
   rows.begin_block();
   bool more = true;
@@ -272,14 +277,14 @@ __device__ __forceinline__ void find_edges(const SegmentView& s, const StretchOf
       if (unit.ended() && !unit.begin_run(lookup.of(0, 0) & 255, test.length)) break;
       i32 behind = kept.run_end;
       const bool raw = kept.raw;
-      if (!raw) behind = min(unit.at + i32(unit.add_up(stretch)), behind);
+      if (!raw) behind = min(unit.at + i32(unit.add_up(portion)), behind);
       more = rows.pass(behind, [&](u32 row, i32 edge, bool wanted, bool ready, u32) {
         Open open;
         wanted &= ready && edge >= unit.at;  // a row that is damaged may have its edge before these codes
         u32 answer = 0;
         open.some = false;
         if (!raw) {
-          if (const u32 found = stretch.verdict_at(unit.next, wanted ? u32(edge - unit.at) : 0, open); wanted)
+          if (const u32 found = portion.verdict_at(unit.next, wanted ? u32(edge - unit.at) : 0, open); wanted)
             answer = found & 1, open.some = found & 0x100;
         }
         if (kept.mixed) {
@@ -360,11 +365,12 @@ __device__ __forceinline__ u32 literal_code(const DecodeTable& table) {
 __device__ __forceinline__ u32 verdict(const EdgeTest& test, u64 symbol, u32 length) {
   const u32 place = lane_id(), n = min(length - place, test.length);
   const bool same = place < length && (((symbol >> 8 * (place & 7)) ^ test.start) << (64 - 8 * n)) == 0;
-  const u32 ends = __ballot_sync(ALL_LANES, same && n == test.length), open = __ballot_sync(ALL_LANES, same && n < test.length);
+  const u32 ends = __ballot_sync(ALL_LANES, same && n == test.length),
+            open = __ballot_sync(ALL_LANES, same && n < test.length);
   return ends << 16 | open << 24;
 }
 
-// Has the table of a block made, and each of its warps do `work(segment, stretch, first, last, staged, kept)` for units of row blocks.
+// Has the table of a block made, and each of its warps do `work(segment, portion, first, last, staged, kept)` for units of row blocks.
 template <typename Work>
 __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segment_count, u32* groups, u32 group_count,
                                           const EdgeTest& test, u32* shared, u32 unit, const Work& work) {
@@ -373,7 +379,8 @@ __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segme
   const auto segment_of = [&](u32 number) {
     return last_that(0u, segment_count, [&](u32 i) { return __ldg(first_units + i) <= number; });
   };
-  const DecodeTable& table = *reinterpret_cast<const DecodeTable*>(segments[segment_of(__ldg(groups + group_count + group) - 1)].table);
+  const DecodeTable& table =
+      *reinterpret_cast<const DecodeTable*>(segments[segment_of(__ldg(groups + group_count + group) - 1)].table);
   const u32 lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32, literal = literal_code(table);
   u64* const symbols = reinterpret_cast<u64*>(shared + 256 * 32);
 #pragma unroll 4
@@ -388,15 +395,15 @@ __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segme
   }
   __syncthreads();
   u32* const room = shared + TABLE_WORDS + warp * EDGES_WARP_WORDS;
-  Stretch& codes = *reinterpret_cast<Stretch*>(room);
-  Kept& kept = *reinterpret_cast<Kept*>(room + sizeof(Stretch) / 4);
-  u32* const staged = room + (sizeof(Stretch) + sizeof(Kept)) / 4;
+  Portion& codes = *reinterpret_cast<Portion*>(room);
+  Kept& kept = *reinterpret_cast<Kept*>(room + sizeof(Portion) / 4);
+  u32* const staged = room + (sizeof(Portion) + sizeof(Kept)) / 4;
   for (u32 i = CHUNKS + lane; i < 128; i += 32) codes.starts[i] = 0xffff;
   staged[ROW_BLOCK + lane] = NOWHERE;
   if (lane == 0) kept.group = group;
   __syncwarp();
   const Symbols lookup(shared);
-  const StretchOf stretch = {codes, lookup, literal};
+  const PortionOf portion = {codes, lookup, literal};
   for (;;) {
     u32 number = 0;
     u32* const own = groups + group_count + kept.group;
@@ -406,7 +413,7 @@ __device__ __forceinline__ void each_unit(const SegmentView* segments, u32 segme
     const u32 k = segment_of(number);
     const SegmentView& s = segments[k];
     const u32 row_blocks = u32((s.rows + ROW_BLOCK - 1) / ROW_BLOCK), begin = (number - __ldg(first_units + k)) * unit;
-    work(s, stretch, begin, min(begin + unit, row_blocks), staged, kept);
+    work(s, portion, begin, min(begin + unit, row_blocks), staged, kept);
     __syncwarp();
   }
 }
@@ -422,7 +429,7 @@ extern "C" __global__ void __launch_bounds__(EDGES_THREADS, EDGES_BLOCKS)
   DYNAMIC_SHARED(u32, shared);
   const EdgeTest test = {least, most, from_start, length, start, pattern};
   each_unit(segments, segment_count, groups, group_count, test, shared, unit,
-            [&](const SegmentView& s, const StretchOf& stretch, u32 block, u32 end_block, u32* staged, Kept& kept) {
-              find_edges(s, stretch, test, block, end_block, staged, kept, answers + s.first_row);
+            [&](const SegmentView& s, const PortionOf& portion, u32 block, u32 end_block, u32* staged, Kept& kept) {
+              find_edges(s, portion, test, block, end_block, staged, kept, answers + s.first_row);
             });
 }

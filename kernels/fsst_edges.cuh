@@ -1,10 +1,10 @@
-// What rows are asked of fsst_edges.cu, and a stretch of codes for it: their lengths added up by a warp, and the code where a lane has an edge.
+// What rows are asked of fsst_edges.cu, and a portion of codes for it: their lengths added up by a warp, and the code where a lane has an edge.
 #pragma once
 
 #include "fsst.cuh"
 #include "text_codes.cuh"
 
-// Codes of a step, and of a lane; of a stretch, which has EDGES_STEPS, the chunks of a lane's codes.
+// Codes of a step, and of a lane; of a portion, which has EDGES_STEPS, the chunks of a lane's codes.
 #define STEP 1024
 #define LANE_CODES (STEP / 32)
 #define CHUNKS (32 * EDGES_STEPS)
@@ -239,8 +239,8 @@ struct Open {
   }
 };
 
-// A warp's stretch of codes, in shared memory. Chunks follow each other as their codes do.
-struct Stretch {
+// A warp's portion of codes, in shared memory. Chunks follow each other as their codes do.
+struct Portion {
   // Of each chunk the sums of one, two, three and four groups of four codes, a byte each; and of the next one, two and three.
   uint2 sums[CHUNKS];
   // Its codes, the first half of all chunks before the second of all: bytes behind escapes have become the literal code.
@@ -249,9 +249,9 @@ struct Stretch {
   u16 starts[128];
 };
 
-// What a warp does with a stretch. literal: a code of one byte, by which those behind escapes are replaced, four times in a word.
-struct StretchOf {
-  Stretch& kept;
+// What a warp does with a portion. literal: a code of one byte, by which those behind escapes are replaced, four times in a word.
+struct PortionOf {
+  Portion& kept;
   const Symbols& lookup;
   u32 literal;
 
@@ -280,7 +280,8 @@ struct StretchOf {
 #pragma unroll
       for (u32 i = 0; i < LANE_CODES / 4; ++i) {
         const u32 some = i % 4 == 0 ? 0 : sums[i - 1];
-        sums[i] = some + lookup.of(words[i], 0) + lookup.of(words[i], 1) + (lookup.of(words[i], 2) + lookup.of(words[i], 3));
+        sums[i] =
+            some + lookup.of(words[i], 0) + lookup.of(words[i], 1) + (lookup.of(words[i], 2) + lookup.of(words[i], 3));
       }
       kept.sums[chunk] =
           make_uint2(bytes_of<0>(sums[0], sums[1], sums[2], sums[3]), bytes_of<0>(sums[4], sums[5], sums[6], 0));

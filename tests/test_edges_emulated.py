@@ -12,6 +12,7 @@ from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
+from cudf_fsst.codecs.text.launch import EdgesShape
 from cudf_fsst.codecs.text.search import Like
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
@@ -103,12 +104,18 @@ def test_damage(part: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
 
 
 def test_rows_that_a_search_finds_sooner() -> None:
-    """Short ones, unless they are raw, and very long ones."""
-    assert launch.edges_shape(10, 10 * 79, 300, 790, 1 << 17) is None
-    assert launch.edges_shape(10, 10 * 80, 300, 800, 1 << 17)
-    assert launch.edges_shape(10, 10 * 40, 400, 400, 1 << 17)
-    assert launch.edges_shape(10, 10 * 513, 2000, 5130, 1 << 17) is None
-    assert launch.edges_shape(10, 10 * 80, 300, 1 << 29, 1 << 17) is None
+    """Short ones, unless they are raw, and very long ones; for a long pattern those that are not quite as short, too."""
+
+    def shape(row: int, codes: int = 300, most: int = 1000, length: int = 9) -> EdgesShape | None:
+        return launch.edges_shape(10, 10 * row, codes, most, length, 1 << 17)
+
+    assert shape(79) is None
+    assert shape(80)
+    assert shape(44, length=8) is None
+    assert shape(45, length=8)
+    assert shape(40, codes=400)
+    assert shape(513, codes=2000) is None
+    assert shape(80, most=1 << 29) is None
 
 
 @pytest.mark.parametrize("singles", [0, 1, 20])

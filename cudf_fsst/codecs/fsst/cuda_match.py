@@ -50,8 +50,8 @@ class FsstSearcher:
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[()]:
         return ()
 
-    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> tuple[Any, EdgesShape] | None:
-        shape = launch.edges_shape(rows, chars, codes_nbytes, most, device_attributes()["shared_per_block"])
+    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int, length: int) -> tuple[Any, EdgesShape] | None:
+        shape = launch.edges_shape(rows, chars, codes_nbytes, most, length, device_attributes()["shared_per_block"])
         return None if shape is None else (get_kernel("fsst_edges", "fsst_edges"), shape)
 
     def values_kernel(self, name: str) -> Any:

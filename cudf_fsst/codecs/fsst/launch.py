@@ -205,10 +205,12 @@ AUTOMATON_NBYTES = 2 * 256 * 4
 EDGES_STEPS, EDGES_WARPS, EDGES_BLOCKS = 3, 32, 1
 _EDGES_TABLES_NBYTES = 256 * (4 * 32 + 8)
 #: Characters that a warp of fsst_edges has at a time, about.
-EDGES_UNIT_CHARS = 24 << 10
+EDGES_UNIT_CHARS = 48 << 10
 #: Bytes that rows have at least and at most, on average, where it answers; fewer are enough where nearly all tiles are
-#: raw. Characters that a segment has at most there.
+#: raw, or for patterns of at most so many bytes, of which a row's first code often says enough. Characters that a
+#: segment has at most there.
 EDGES_LEAST_ROW, EDGES_LEAST_RAW, EDGES_MOST_ROW = 80, 40, 512
+EDGES_LEAST_SHORT, EDGES_SHORT = 45, 8
 EDGES_MOST_CHARS = (1 << 29) - 1
 #: Warps of a block that fsst_search is compiled for, and of a multiprocessor, as its registers allow.
 _SEARCH_WARPS_MAX = 20
@@ -427,10 +429,17 @@ def edges_warps(shared_per_block: int) -> int:
 
 
 def edges_shape(
-    rows: int, chars: int, codes_nbytes: int, most: int, shared_per_block: int
+    rows: int, chars: int, codes_nbytes: int, most: int, length: int, shared_per_block: int
 ) -> text.EdgesShape | None:
-    """Shape of fsst_edges; None where a search answers sooner. `most`: the most characters of a segment."""
-    least = EDGES_LEAST_RAW if codes_nbytes > 0.95 * chars else EDGES_LEAST_ROW
+    """Shape of fsst_edges; None where a search answers sooner.
+
+    `most`: the most characters of a segment; `length`: bytes of the pattern.
+    """
+    least = EDGES_LEAST_ROW
+    if length <= EDGES_SHORT:
+        least = min(least, EDGES_LEAST_SHORT)
+    if codes_nbytes > 0.95 * chars:
+        least = min(least, EDGES_LEAST_RAW)
     if not least * rows <= chars <= EDGES_MOST_ROW * rows or most > EDGES_MOST_CHARS:
         return None
     unit = EDGES_UNIT_CHARS * rows // (ROW_BLOCK * max(chars, 1))

@@ -49,7 +49,7 @@ class OnPairSearcher:
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
         return np.uint32(planes), np.uint32(staged), np.uint64(self.automaton_nbytes(states))
 
-    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> None:
+    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int, length: int) -> None:
         return None
 
     def values_kernel(self, name: str) -> Any:

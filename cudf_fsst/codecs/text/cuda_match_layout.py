@@ -57,10 +57,12 @@ class Searcher(Protocol):
     def more_of_search(self, states: int, planes: int, staged: int) -> tuple[Any, ...]:
         """Arguments of the kernel behind those that all have."""
 
-    def edges(self, rows: int, chars: int, codes_nbytes: int, most: int) -> tuple[Any, launch.EdgesShape] | None:
+    def edges(
+        self, rows: int, chars: int, codes_nbytes: int, most: int, length: int
+    ) -> tuple[Any, launch.EdgesShape] | None:
         """A kernel that looks where rows begin or end, launched as `cuda_search` says, and its shape.
 
-        None where a search answers sooner. `most`: the most characters of a segment.
+        None where a search answers sooner. `most`: the most characters of a segment; `length`: bytes of the pattern.
         """
 
     def values_kernel(self, name: str) -> Any:

@@ -182,7 +182,8 @@ def _prepare_edges(reading: Reading, searcher: Searcher, matching: _Matching, pl
     question, edge, column, view = plan.question, plan.test, reading.column, reading.view
     assert isinstance(question, Like)
     assert edge is not None
-    found = searcher.edges(column.rows, column.chars, int(view["codes_nbytes"].sum()), int(view["chars"].max()))
+    codes_nbytes, most = int(view["codes_nbytes"].sum()), int(view["chars"].max())
+    found = searcher.edges(column.rows, column.chars, codes_nbytes, most, edge.lengths[0])
     layout = None if found is None else matching.layout(reading, searcher, (), (), True)
     if found is None or layout is None or layout.rounds is None:
         return None
@@ -194,20 +195,22 @@ def _prepare_edges(reading: Reading, searcher: Searcher, matching: _Matching, pl
     row_blocks = -(-layout.view["rows"].astype(np.int64) // ROW_BLOCK)
     units = -(-row_blocks // shape.unit)
     begins = np.cumsum(units) - units
-    # Thread blocks read one table each: those of consecutive segments with one share these.
+    # A thread block has the table of consecutive segments, and its warps take their units one after another.
     tables = layout.view["table"]
     firsts = np.flatnonzero(np.append(True, tables[1:] != tables[:-1]))
-    of_groups = np.add.reduceat(units, firsts)
-    warps = shape.threads // launch.BUNDLE_TILES
-    most = device_attributes()["multiprocessors"] * shape.blocks
-    grid = np.minimum(-(-of_groups // warps), np.maximum(np.round(most * of_groups / max(units.sum(), 1)), 1)).astype(np.int64)
-    groups = [np.cumsum(grid) - grid, begins[firsts] + of_groups, begins[firsts], begins]
-    test = np.concatenate([words, np.concatenate(groups).astype(_u32).view(np.uint8)])
+    counts = np.add.reduceat(units, firsts)
+    resident = device_attributes()["multiprocessors"] * shape.blocks
+    shares = np.maximum(np.rint(resident * counts / max(units.sum(), 1)), 1).astype(np.int64)
+    grid = np.minimum(shares, -(-counts // (shape.threads // launch.BUNDLE_TILES)))
+    groups = np.concatenate([np.cumsum(grid) - grid, begins[firsts] + counts, begins[firsts], begins])
+    test = np.concatenate([words, groups.astype(_u32).view(np.uint8)])
     prepared = Prepared(layout, (), (), "edges", test)
     arguments = (
         layout.views_at,
         prepared.test + words.nbytes,
-        *map(_u32, (firsts.size, units.size, shape.unit, least, limit if edge.equal < 0 else least, from_start, length)),
+        *map(
+            _u32, (firsts.size, units.size, shape.unit, least, limit if edge.equal < 0 else least, from_start, length)
+        ),
         words.view(_u64)[0],
         prepared.test,
     )
