@@ -11,8 +11,8 @@ import pytest
 from cudf_fsst.codecs.fsst import launch
 from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu
-from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.launch import EdgesShape
+from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.search import Like
 from cudf_fsst.codecs.text.segment import Segments
 from emulation.conftest import emulator
@@ -104,7 +104,7 @@ def test_damage(part: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
 
 
 def test_rows_that_a_search_finds_sooner() -> None:
-    """Short ones, unless they are raw, and very long ones; for a long pattern those that are not quite as short, too."""
+    """Short ones, unless they are raw or the pattern is short, and very long ones."""
 
     def shape(row: int, codes: int = 300, most: int = 1000, length: int = 9) -> EdgesShape | None:
         return launch.edges_shape(10, 10 * row, codes, most, length, 1 << 17)
