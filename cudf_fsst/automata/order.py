@@ -47,7 +47,7 @@ def _growing(numbers: dict[tuple[int, int], int]) -> Iterable[tuple[int, int]]:
 
 
 def _beginnings(value: bytes | None, *, smaller: int, larger: int, equal: bool) -> tuple[list[list[int]], list[int]]:
-    """Transitions and verdicts of a comparison with one value."""
+    """An automaton that compares a row with one value: for each state the next one by byte (256), and its verdict."""
     if value is None:
         return [[0] * 256], [YES]
     known = value[:MAX_VALUE]

@@ -204,7 +204,7 @@ class HostBackend:
         return np.unpackbits(column.validity, count=column.rows, bitorder="little")
 
     def merged(self, columns: Sequence[Sequence[Part]]) -> list[list[Part]]:
-        """Parts of columns of strings; of neighbours with dictionaries those are one that are smaller so."""
+        """Parts of columns of strings, of which neighbours with dictionaries become one where that is smaller."""
         return [cpu_merge.merge(parts) for parts in columns]
 
     def encode(self, values: Any, kind: Any) -> Node:

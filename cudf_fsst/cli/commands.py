@@ -378,7 +378,7 @@ def _check_inputs(files: Sequence[Path]) -> None:
 def _csv_options(
     files: Sequence[Path], text: Sequence[str], all_text: bool, delimiter: str | None, encoding: str
 ) -> Any:
-    """What the options say of CSV files, of which there has to be one then."""
+    """Options for CSV files, checked; CliError where one is given and no file is a CSV file."""
     from .files import CsvOptions, format_of
 
     given = {"--text": text, "--all-text": all_text, "--delimiter": delimiter, "--encoding": encoding != "utf-8"}

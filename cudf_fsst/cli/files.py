@@ -182,7 +182,7 @@ def _wanted_types(
 
 
 def _both(left: Any, right: Any) -> Any:
-    """The type that Arrow would find for the values of two columns of CSV files, of its types for both."""
+    """The type that Arrow would find for a column with the values of two columns of CSV files, of their types."""
     for first, second in ((left, right), (right, left)):
         if first == second or pa.types.is_null(first):
             return second

@@ -128,7 +128,7 @@ class _Waiting(event.Listener):
 
 
 def _is_first() -> bool:
-    """Whether no process has told of it before; a file beside what is compiled says so."""
+    """Whether no process has told the user of compiling before; notes it in a file beside the compiled code."""
     cache = _Cache(_is_first, "")
     with suppress(OSError):
         cache._impl.locator.ensure_cache_path()

@@ -94,7 +94,7 @@ def take(nodes: Sequence[Node], rows: Selected) -> list[ColumnBuffers]:
 
 
 def validity(node: Node) -> ColumnBuffers:
-    """Which rows of a column are null, without its values, which are not read."""
+    """Which rows of a column are null: its buffers but for the values, which are not read."""
     column = ColumnBuffers(node.type, node.rows)
     if not node.null_count:
         return column

@@ -95,7 +95,7 @@ class GroupSums(NamedTuple):
 
 
 def supports(frame: FrameSource, column_aggregate: Aggregate) -> bool:
-    """Whether `aggregate` makes an aggregate."""
+    """Whether `aggregate` computes such an aggregate of such a column; else the library does."""
     content = frame._columns[column_aggregate.place]
     plain = pa.types.is_integer(content.type) or (pa.types.is_floating(content.type) and content.type.bit_width > 16)
     if content.node.null_count == content.node.rows and column_aggregate.how != "size":

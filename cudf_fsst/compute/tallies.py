@@ -181,11 +181,11 @@ class Spread:
         self.counts = np.zeros(groups, np.int64)
 
     def add(self, numbers: Any, values: Any) -> None:
-        """Numbers."""
+        """Add values, each to the group whose number it has."""
         _vary(numbers, values.astype(self.means.dtype, copy=False), self.means, self.squares, self.counts)
 
     def variances(self) -> Any:
-        """NaN of groups of less than two values."""
+        """Sample variances of the groups (``ddof=1``); NaN where a group has less than two values."""
         with np.errstate(invalid="ignore", divide="ignore"):
             result = self.squares / (self.counts - 1).astype(self.squares.dtype)
         result[self.counts < 2] = np.nan
@@ -193,7 +193,7 @@ class Spread:
 
 
 class Extremes:
-    """The least or the greatest value."""
+    """The least or the greatest value of each group."""
 
     def __init__(self, groups: int, dtype: Any, least: bool) -> None:
         self.best, self.counts = np.zeros(groups, dtype), np.zeros(groups, np.int64)

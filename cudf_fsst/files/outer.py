@@ -31,7 +31,7 @@ def check(name: Any) -> None:
 
 
 def wrap(content: Any, name: str) -> bytes | None:
-    """What is stored of a section; None where it is stored as it is, which takes no more."""
+    """The content of a section as `name` compresses it, its size first; None where that is no smaller."""
     nbytes = memoryview(content).nbytes
     if nbytes <= _NBYTES.size:
         return None

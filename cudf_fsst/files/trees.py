@@ -339,7 +339,7 @@ def survey(node: Node, visit: Callable[[Any], None]) -> None:
 
 
 def _plain(kind: Any) -> bool:
-    """Whether nodes of a type have no values of their own."""
+    """Whether columns of a type have no values of their own: structs, nulls, lists of one size."""
     return bool(_types.is_struct(kind) or _types.is_null(kind) or list_size(kind) is not None)
 
 

@@ -378,7 +378,7 @@ def column_series(
     *,
     nullable: bool = False,
 ) -> Any:
-    """A Series of what `describe` gave or a host column holds."""
+    """A Series with a name and labels, of buffers in GPU memory; see `Adapter.column_series`."""
     del dtype  # which `stored` says
     return series(build(column, kind, stored, nullable=nullable), name, index)
 

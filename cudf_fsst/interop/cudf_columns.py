@@ -31,7 +31,7 @@ from .pandas import WANTED
 
 _types = pa.types
 _NATURAL = {"kind": "cudf"}
-#: Bytes of characters that a slice's parent may have to stand for the slice's own.
+#: Where its parent has no more characters than these, a slice's `chars_limit` is their number.
 _FEW_CHARS = 4 << 20
 
 

@@ -100,7 +100,7 @@ def _number(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
 
 @njit()
 def _walk(data: Any, repeated: Any, defined: Any, types: Any) -> tuple[int, int, int]:
-    """One of the results above, and the row group and column that it is about.
+    """`_FINE`, or what is wrong with the footer (`_BROKEN`, ...), and the row group and column that it is about.
 
     `repeated`, `defined`, `types`: highest levels and physical types of the schema's columns.
     """

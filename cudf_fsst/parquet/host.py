@@ -79,7 +79,7 @@ class HostReader:
         self._strings = {"tile_size": "auto", "level": level}
         self._dictionaries: dict[str, Any] = {}
         self._rows = 0  # whose index is made
-        #: Of each piece, of a large one some columns at a time; without pieces one of a table without rows.
+        #: Reads of each piece in turn, each of some columns where a piece is large; without pieces one of no rows.
         shared = self._shares()
         self.reads = [
             Read(number, share, 1, partial(self._read, piece, names))

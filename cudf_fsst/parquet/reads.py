@@ -117,7 +117,7 @@ def sizes(piece: Piece, names: Sequence[str]) -> dict[str, Sizes] | None:
 
 
 def shares(names: Sequence[str], size_of: dict[str, Sizes] | None, rows: int) -> list[list[str]]:
-    """Consecutive columns that are read together; so many `rows` at most."""
+    """`names`, cut into lists of consecutive columns that are read together; a read has at most so many `rows`."""
     if size_of is None:
         return [list(names)]
     groups: list[list[str]] = [[]]

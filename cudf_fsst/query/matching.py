@@ -30,7 +30,7 @@ _PARAMETERS = {
     "extract": ("pat", "flags", "expand"),
     "findall": ("pat", "flags"),
 }
-#: Rows that may match, of all, up to which they are taken by themselves: one in so many.
+#: Rows that may match are taken by themselves where they are at most one in so many of all rows.
 _FEW = 2
 
 

@@ -130,7 +130,7 @@ class Tiers(Books):
         return MemoryError(f"{entry.name!r}: {format_bytes(entry.nbytes)} do not fit {' and '.join(limits)}, and {how}")
 
     def make_room(self, nbytes: int, device: str | None, *, compress: bool) -> int:
-        """Free bytes of GPU memory without waiting for anything; how many it were."""
+        """Free `nbytes` of GPU memory, or as many as can be without waiting. Returns how many were freed."""
         entries = sorted(self.all(), key=lambda entry: entry.used)
         steps = [
             Step("drop", self._has_copy, self._drop_copy, entries),

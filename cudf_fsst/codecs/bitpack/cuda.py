@@ -303,7 +303,7 @@ def compare(parts: Sequence[PartRange], span: Span, tables: JobTables, *, bits: 
 
 
 def set_members(values: int, count: int, itemsize: int, span: Span, bits: int, lane: Lane) -> None:
-    """Set a bit for each of `count` values at an address that lie in a range; bits are zeros before."""
+    """Set bit ``value - low`` at address `bits`, where zeros are, for each of `count` values that lies in a range."""
     if not count:
         return
     low, reach, _ = span.fields(itemsize)

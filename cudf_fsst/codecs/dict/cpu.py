@@ -269,7 +269,7 @@ class Coded:
 
 
 def take(part: DictPart, rows: Selected, *, scratch_nbytes: int) -> HostStrings:
-    """Rows in any order, repeated or not, each of which is there."""
+    """Rows of a part by number, in any order, repeated or not; numbers were checked before."""
     indices, values = part.children
     (parts,), (edges,) = indices.values, indices.values_edges
     codes = fixed.take(parts, part.itemsize, rows, edges=edges, scratch_nbytes=scratch_nbytes).astype(np.int64)

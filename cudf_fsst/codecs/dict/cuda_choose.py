@@ -214,7 +214,7 @@ class RoundSamples:
         self._tables_at = work.reserve(_WORD * _JOB_WORDS * self._scopes)
 
     def launch(self, room: Room) -> None:
-        """Launch, beside what the round has in the lane; nothing where it has not all of the columns."""
+        """Launch the sampling, beside what the round has in the lane; nothing where the round lacks a column."""
         if len(room.columns) < len(self._columns):
             return
         samples = [

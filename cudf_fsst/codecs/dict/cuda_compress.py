@@ -119,7 +119,10 @@ class DictColumn:
 
 
 def scratch(tasks: Sequence[ColumnTask], others_nbytes: int) -> int:
-    """Bytes of memory that a call may use beside its input and its result."""
+    """Bytes of memory that a call may use beside its input and its result.
+
+    `others_nbytes`: uncompressed bytes of its columns that are not in `tasks`.
+    """
     nbytes = others_nbytes + sum((task.strings.chars_limit or 0) + 4 * task.strings.rows for task in tasks)
     return scratch_limit(nbytes)
 

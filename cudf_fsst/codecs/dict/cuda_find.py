@@ -80,12 +80,12 @@ def slots_of(scope: ScopeRange) -> list[int]:
 
 
 def _nbytes(slots: int) -> int:
-    """Bytes of a code, probably."""
+    """Bytes that a code will most likely have, where the table has so many slots: 1 or 2."""
     return 1 if slots <= _FEW else 2
 
 
 def _stride(scope: ScopeRange, slots: int) -> int:
-    """Words of 8 bytes of a slot: with the bytes of its value where many rows look for theirs."""
+    """Words of 8 bytes of a slot. It has its value's bytes too where so many rows look them up that this pays."""
     return launch.SLOT_WORDS if _MORE < slots <= _MANY and scope.rows >= _LARGE_ROWS else 1
 
 
@@ -97,7 +97,7 @@ def _table_nbytes(scope: ScopeRange, slots: int) -> int:
 
 
 class Jobs:
-    """Jobs of several scopes, one launch for each kernel."""
+    """Jobs of several scopes on their way to `JobTables`: those of one kernel are one launch."""
 
     def __init__(self) -> None:
         self._launches: dict[tuple[int, str, int], tuple[list[int], list[int]]] = {}

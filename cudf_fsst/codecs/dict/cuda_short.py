@@ -96,7 +96,7 @@ class Short:
         self._owners: list[tuple[cuda_find.Numbered, bool]] = []  # of `tasks`; whether it is validity
 
     def steps(self) -> Steps:
-        """Compress all columns, but for codes, which come back to `take`; the segments of `plain_tasks`."""
+        """Compress all columns but for codes of dictionaries, which `take` gets; returns segments of `plain_tasks`."""
         try:
             with self._opened:
                 self._samples = cuda_choose.Samples([column.task.strings for column in self._candidates], self._lane)

@@ -64,7 +64,7 @@ def _split(value: Any, predicted: Any, wide: bool) -> tuple[Any, Any]:
 
 @njit()
 def _measure(values: int, wide: bool, rows: int, dim: int, chunk: int, starts: Any) -> None:
-    """Fill `starts`."""
+    """Fill `starts` with the byte at which the codes of each chunk begin, and last the bytes of all."""
     at = 0
     predicted = np.zeros(32, np.uint64)
     for number in range(starts.size - 1):

@@ -133,7 +133,7 @@ def reads_all(segments: Sequence[Segment], count: int, scratch_nbytes: int = 0, 
 
 
 def _limit(reading: Reading, count: int, scratch_nbytes: int) -> int:
-    """Bytes that a piece may take."""
+    """Bytes that a decoded piece may take, beside what gathering so many rows (`count`) takes."""
     limit = max(scratch_nbytes, scratch_limit(reading.column.chars + 4 * reading.column.rows))
     return max(limit - 8 * blocks(count, launch.GATHER_ROWS) - _LEFT, limit // 2)
 
@@ -159,7 +159,7 @@ def _pieces(reading: Reading, limit: int) -> list[tuple[int, int]] | None:
 
 
 def gather(segments: Sequence[Segment], numbers: Numbers, *, lane: Lane, scratch_nbytes: int = 0) -> DeviceStrings:
-    """Rows of a column of strings of which `_pieces` has some, of numbers that are on the GPU; it is waited for."""
+    """Rows of strings by numbers that are on the GPU, by decoding pieces of the column. The GPU is waited for."""
     if not numbers.rows:
         return empty(lane)
     reading = reading_of(segments)

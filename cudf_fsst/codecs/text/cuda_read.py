@@ -197,7 +197,7 @@ def _run(
 
 
 def _before(validity: Any, first_bit: int) -> np.uint64:
-    """Where the validity of all columns would begin, if the one at `first_bit` of it lay behind the ones before."""
+    """Address of bit 0, modulo 2^64, if the masks of all columns lay behind each other and this one at `first_bit`."""
     return _u64((validity.ptr - first_bit // 8) % 2**64)
 
 

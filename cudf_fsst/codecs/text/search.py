@@ -88,12 +88,12 @@ class Find:
 
 @dataclass(frozen=True)
 class Length:
-    """Characters (of UTF-8): bytes that continue none."""
+    """Characters of each row, of UTF-8: its bytes that continue none."""
 
 
 @dataclass(frozen=True)
 class ByteCount:
-    """Bytes."""
+    """Bytes of each row."""
 
 
 Question = Like | IsIn | Sets | Count | Find | Length | ByteCount

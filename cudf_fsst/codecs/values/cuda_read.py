@@ -117,7 +117,7 @@ def _alike(low: Sequence[PartRange], high: Sequence[PartRange]) -> bool:
 
 
 def answers(parts: Parts) -> bool:
-    """Whether a kernel compares these values as they are."""
+    """Whether one kernel compares the packed values of all parts with a range, as `compare` does."""
     codecs = {packed.codec for packed in parts}
     return len(codecs) == 1 and on_device(*codecs).COMPARES
 

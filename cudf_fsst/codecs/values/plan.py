@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
 
 def part_rows(rows: int, itemsize: int) -> list[tuple[int, int]]:
-    """First and last row (exclusive) of every `Packed`."""
+    """First and last row (exclusive) of every part that a stream of so many values is cut into."""
     most = PART_NBYTES // itemsize
     return [(start, min(start + most, rows)) for start in range(0, rows, most)]
 
