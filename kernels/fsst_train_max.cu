@@ -55,12 +55,12 @@ static_assert(MOST_SYMBOLS % 8 == 7, "no padding");
 // What the search for a table has in global memory. Zeros before: from `sums` on.
 struct Search {
   u8 samples[2][SAMPLE_NBYTES + 16];
-  SymbolList lists[2];                     // of parses, in turns
-  SymbolList candidates[2];                // the first table and the best
-  u16 places[PART_CHUNKS * SAMPLE_CHUNK];  // of the part: codes ahead | CUT
-  u64 chars;                               // of the scope
-  u32 nbytes;                              // of each sample
-  u32 fewest;                              // bytes of codes and of the best table
+  SymbolList lists[2];                      // of parses, in turns
+  SymbolList candidates[2];                 // the first table and the best
+  u16 places[SHARE_CHUNKS * SAMPLE_CHUNK];  // of the share: codes ahead | CUT
+  u64 chars;                                // of the scope
+  u32 nbytes;                               // of each sample
+  u32 fewest;                               // bytes of codes and of the best table
   u32 sums[1 << BUCKET_BITS];
   u32 entries[STRING_SLOTS];  // of strings: fingerprint << 21 | position << 4 | length, 0: empty
   u32 savings[STRING_SLOTS];
@@ -97,9 +97,9 @@ __device__ __forceinline__ u32 class_of(u32 sum) {
   return 8 * shift + (sum >> shift);
 }
 
-__device__ __forceinline__ u32 parts_of(u32 nbytes) {
-  constexpr u32 part = PART_CHUNKS * SAMPLE_CHUNK;
-  return max(1u, (nbytes + part - 1) / part);
+__device__ __forceinline__ u32 shares_of(u32 nbytes) {
+  constexpr u32 share = SHARE_CHUNKS * SAMPLE_CHUNK;
+  return max(1u, (nbytes + share - 1) / share);
 }
 
 // Eight bytes at `at` of 32-bit words.
@@ -384,15 +384,15 @@ __device__ __forceinline__ i32 saving_of(const u16* ahead, u32 length) {
 }
 
 // offer: into buckets. Notes for fsst_max_collect which places there are.
-__device__ __forceinline__ void offer_strings(const Parse* p, Search* search, u32 left, u32 part, u32 parts) {
+__device__ __forceinline__ void offer_strings(const Parse* p, Search* search, u32 left, u32 share, u32 shares) {
   const u32 first_chunk = blockIdx.x * BLOCK_CHUNKS;
   for (u32 at = threadIdx.x; at < min(left, u32(SPAN)); at += PARSE_THREADS) {
     const u32 chunk = first_chunk + at / SAMPLE_CHUNK;
-    if (chunk % parts != part) continue;
+    if (chunk % shares != share) continue;
     const u32 stretch = at / STRETCH, i = at % STRETCH, nbytes = stretch_nbytes(stretch, left);
     const u16 *ahead = p->ahead[stretch] + i, *behind = p->behind[stretch] + i;
     const bool cut = u32(ahead[0]) + behind[0] == p->ahead[stretch][0];
-    search->places[chunk / parts * SAMPLE_CHUNK + at % SAMPLE_CHUNK] = u16(ahead[0] | (cut ? CUT : 0));
+    search->places[chunk / shares * SAMPLE_CHUNK + at % SAMPLE_CHUNK] = u16(ahead[0] | (cut ? CUT : 0));
     if (!cut) continue;
     const u64 window = window_at(p->text, at);
     for (u32 length = 1; length <= min(8u, nbytes - i); ++length) {
@@ -403,7 +403,7 @@ __device__ __forceinline__ void offer_strings(const Parse* p, Search* search, u3
 }
 
 // `number`: of the parse, from 0 on; `round`: of a parse that offers, else negative.
-// grid: (as many blocks as the sample may have parts, scopes), of a CHECK two of these.
+// grid: (as many blocks as the sample may have shares, scopes), of a CHECK two of these.
 extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
     fsst_max_parse(const TableSearchView* views, u32 kind, u32 number, i32 round) {
   __shared__ Parse parse;
@@ -454,8 +454,8 @@ extern "C" __global__ void __launch_bounds__(PARSE_THREADS)
   choose_all(p, left);
   __syncthreads();
   if (warp == 0 && stretch < STRETCHES) mark_parse(reinterpret_cast<u8*>(p->rows[stretch]), nbytes_of_stretch);
-  const u32 parts = parts_of(nbytes);
-  if (round >= 0) offer_strings(p, search, left, u32(round) % parts, parts);
+  const u32 shares = shares_of(nbytes);
+  if (round >= 0) offer_strings(p, search, left, u32(round) % shares, shares);
   __syncthreads();
   weigh_all(p, left);
   __syncthreads();
@@ -505,7 +505,7 @@ __device__ __forceinline__ u32 lowest_class(const u32* classes) {
 extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(const TableSearchView* views, u32 round) {
   __shared__ u32 lowest;
   Search* search = search_of(views);
-  const u32 nbytes = search->nbytes, parts = parts_of(nbytes), part = round % parts;
+  const u32 nbytes = search->nbytes, shares = shares_of(nbytes), share = round % shares;
   const u32* sample = reinterpret_cast<const u32*>(search->samples[0]);
   if (threadIdx.x < 32) {
     const u32 found = lowest_class(search->classes);
@@ -513,9 +513,9 @@ extern "C" __global__ void __launch_bounds__(SEARCH_THREADS) fsst_max_collect(co
   }
   __syncthreads();
   volatile u32* strings = &search->strings;
-  for (u32 k = blockIdx.x * SEARCH_THREADS + threadIdx.x; k < PART_CHUNKS * SAMPLE_CHUNK;
+  for (u32 k = blockIdx.x * SEARCH_THREADS + threadIdx.x; k < SHARE_CHUNKS * SAMPLE_CHUNK;
        k += gridDim.x * SEARCH_THREADS) {
-    const u32 at = (k / SAMPLE_CHUNK * parts + part) * SAMPLE_CHUNK + k % SAMPLE_CHUNK;
+    const u32 at = (k / SAMPLE_CHUNK * shares + share) * SAMPLE_CHUNK + k % SAMPLE_CHUNK;
     if (at >= nbytes || (search->places[k] & CUT) == 0) continue;
     const u32 room = min(min(8u, nbytes - at), STRETCH - at % STRETCH);
     const u64 window = window_at(sample, at);

@@ -122,7 +122,7 @@ def train_max_defines() -> dict[str, int]:
         "SAMPLE_CHUNK": SAMPLE_CHUNK,
         "MAX_SAMPLE_CHUNKS": SAMPLE_CHUNKS["max"],
         "STRETCH": train_max.STRETCH,
-        "PART_CHUNKS": train_max.PART // SAMPLE_CHUNK,
+        "SHARE_CHUNKS": train_max.SHARE // SAMPLE_CHUNK,
         "MOST_SYMBOLS": train_max.MOST_SYMBOLS,
         "BUCKET_BITS": train_max.BUCKET_BITS,
         "MOST_BUCKETS": train_max.MOST_BUCKETS,
@@ -258,7 +258,7 @@ _LIST_NBYTES = 9 * (train_max.MOST_SYMBOLS + 1)
 SEARCH_NBYTES = align(
     2 * (_SAMPLE_NBYTES + 16)
     + 4 * _LIST_NBYTES
-    + 2 * train_max.PART
+    + 2 * train_max.SHARE
     + 16
     + 4 * (1 << train_max.BUCKET_BITS)
     + 8 * train_max.STRING_SLOTS
@@ -326,7 +326,7 @@ def search_steps(scopes: int, chars_limit: int, rounds: tuple[int, ...]) -> tupl
     """
     sample = min(chars_limit, _SAMPLE_NBYTES)
     parse_blocks = max(1, -(-sample // (_PARSE_CHUNKS * SAMPLE_CHUNK)))
-    collect_blocks = max(1, -(-min(sample, train_max.PART) // _SEARCH_THREADS))
+    collect_blocks = max(1, -(-min(sample, train_max.SHARE) // _SEARCH_THREADS))
     steps = []
 
     def step(name: str, blocks: int, threads: int, *arguments: np.generic, tables: int = 1) -> None:

@@ -59,7 +59,7 @@ MOST_SYMBOLS = MAX_SYMBOLS + max(ROUNDS)
 #: Bytes of a stretch, half a chunk, which is parsed by itself as a tile is.
 STRETCH = SAMPLE_CHUNK // 2
 #: Bytes of the sample in which a round looks for strings; the rounds take turns through the sample.
-PART = 32768
+SHARE = 32768
 #: Savings are added up in 2^16 buckets; strings of the best 512 at most are looked at. Where these are more than 6144,
 #: which takes a text that was made for it, none joins.
 BUCKET_BITS = 16
@@ -206,18 +206,18 @@ def _measure(
     chunks: Any,
     following: Any,
     codes: Any,
-    part: int,
-    parts: int,
+    share: int,
+    shares: int,
     worth: Any,
     uses: Any,
     sums: Any,
     ahead: Any,
     behind: Any,
 ) -> int:
-    """Parse all stretches; fill `worth` and `uses` of every symbol and, unless `part` is negative, `sums`.
+    """Parse all stretches; fill `worth` and `uses` of every symbol and, unless `share` is negative, `sums`.
 
     Returns the bytes of codes; stretches that take more than their bytes are stored as they are. Rows of `ahead` and
-    `behind` are those of the part's stretches; the last row is for all others.
+    `behind` are those of the share's stretches; the last row is for all others.
     """
     states, begin = np.empty(STRETCH, np.int64), np.empty(STRETCH, np.uint64)
     # Bit k: a symbol of k + 1 bytes begins there. (It ends within the stretch: the automaton starts anew at every end.)
@@ -233,7 +233,7 @@ def _measure(
     rows = 0
     for stretch in range(starts.size):
         text, nbytes = sample + starts[stretch], ends[stretch] - starts[stretch]
-        offered = part >= 0 and chunks[stretch] % parts == part
+        offered = share >= 0 and chunks[stretch] % shares == share
         row = rows if offered else ahead.shape[0] - 1
         total += min(_fewest(text, nbytes, following, masks, states, begin, ahead[row]), nbytes)
         _weigh(nbytes, codes, states, begin, behind[row], ahead[row], worth, uses)
@@ -249,8 +249,8 @@ def _find(
     starts: Any,
     ends: Any,
     chunks: Any,
-    part: int,
-    parts: int,
+    share: int,
+    shares: int,
     sums: Any,
     ahead: Any,
     behind: Any,
@@ -259,7 +259,7 @@ def _find(
     savings: Any,
     most: int,
 ) -> bool:
-    """Fill the hash table of `_collect` after a `_measure` of a part; False if there are more than `most` strings."""
+    """Fill the hash table of `_collect` after a `_measure` of a share; False if there are more than `most` strings."""
     counts = np.empty(_CLASSES, np.int64)
     _classes(sums, counts)
     lowest, buckets = _CLASSES, 0
@@ -269,7 +269,7 @@ def _find(
     savings[:] = 0
     row, strings = 0, 0
     for stretch in range(starts.size):
-        if chunks[stretch] % parts == part:
+        if chunks[stretch] % shares == share:
             text, nbytes = sample + starts[stretch], ends[stretch] - starts[stretch]
             strings += _collect(text, nbytes, behind[row], ahead[row], sums, lowest, entries, lengths, savings)
             if strings > most:
@@ -284,7 +284,7 @@ class _Sample:
     def __init__(self, sample: npt.NDArray[np.uint8], chunk_starts: npt.NDArray[np.int64]) -> None:
         starts, ends = chunk_bounds(sample, chunk_starts)
         self.sample = padded_copy(sample, 8)  # eight bytes are read at every place
-        self.parts = max(1, -(-sample.size // PART))
+        self.shares = max(1, -(-sample.size // SHARE))
         stretches = -(-(ends - starts) // STRETCH)
         self.chunks = np.repeat(np.arange(starts.size), stretches)
         before = np.cumsum(stretches) - stretches
@@ -293,7 +293,7 @@ class _Sample:
         self.classes = np.arange(256, dtype=np.uint8)  # every byte is one
         self.following = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, 256), np.uint16)
         self.codes = np.empty((MOST_SYMBOLS * MAX_SYMBOL_LENGTH + 1, MAX_SYMBOL_LENGTH), np.int16)
-        rows = int(np.bincount(self.chunks % self.parts).max(initial=0)) + 1
+        rows = int(np.bincount(self.chunks % self.shares).max(initial=0)) + 1
         self.ahead = np.empty((rows, STRETCH + 1), np.int32)
         self.behind = np.empty((rows, STRETCH + 1), np.int32)
         self.sums = np.empty(1 << BUCKET_BITS, np.int32)
@@ -306,24 +306,24 @@ class _Sample:
         return address(self.sample), self.starts, self.ends, self.chunks
 
     def measure(
-        self, symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], part: int = -1
+        self, symbols: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], share: int = -1
     ) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Bytes of codes; what each symbol is worth, and how often it is used."""
         states = build(symbols, lengths, self.classes, self.following, self.codes)
         worth, uses = np.empty(symbols.size, np.int64), np.empty(symbols.size, np.int64)
         automaton = self.following[:states], self.codes[:states]
-        sums = self.sums if part >= 0 else self.sums[:0]
-        total = _measure(*self.stretches, *automaton, part, self.parts, worth, uses, sums, self.ahead, self.behind)
+        sums = self.sums if share >= 0 else self.sums[:0]
+        total = _measure(*self.stretches, *automaton, share, self.shares, worth, uses, sums, self.ahead, self.behind)
         return total, worth, uses
 
-    def best_strings(self, part: int, count: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        """The strings that save most, after a `measure` of a part.
+    def best_strings(self, share: int, count: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+        """The strings that save most, after a `measure` of a share.
 
         A string must save more than its own bytes, which it takes in the stored table. Of equal savings the longer
         string is better, then the smaller little-endian number.
         """
         table = self.entries, self.lengths, self.savings, MOST_STRINGS
-        if not _find(*self.stretches, part, self.parts, self.sums, self.ahead, self.behind, *table):
+        if not _find(*self.stretches, share, self.shares, self.sums, self.ahead, self.behind, *table):
             return self.entries[:0], self.lengths[:0]
         places = np.flatnonzero((self.savings > 0) & (self.savings > self.lengths))
         strings, lengths = self.entries[places], self.lengths[places]
@@ -370,14 +370,14 @@ def train_table_max(
     symbols, lengths = begin
     best, fewest = begin, None
     for number, joining in enumerate((*ROUNDS, 0)):
-        part = number % search.parts
-        total, _, uses = search.measure(symbols, lengths, part if joining else -1)
+        share = number % search.shares
+        total, _, uses = search.measure(symbols, lengths, share if joining else -1)
         used = uses > 0
         total += int(lengths[used].sum())
         if fewest is None or total < fewest:
             best, fewest = (symbols[used], lengths[used]), total
         if joining:
-            strings, string_lengths = search.best_strings(part, joining + MAX_SYMBOLS - symbols.size)
+            strings, string_lengths = search.best_strings(share, joining + MAX_SYMBOLS - symbols.size)
             symbols, lengths = np.append(symbols, strings), np.append(lengths, string_lengths)
             for limit in (MAX_SYMBOLS + (symbols.size - MAX_SYMBOLS) // 4, MAX_SYMBOLS):
                 if symbols.size > limit:
