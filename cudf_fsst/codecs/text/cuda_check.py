@@ -24,21 +24,21 @@ def check_codes(segments: Sequence[tuple[str, Segment]], *, lane: Lane) -> None:
     segments
         In GPU memory, of which all else was checked; and what errors call them.
     """
-    segments = [(name, one) for name, one in segments if one.layout.tiles]
+    segments = [(name, segment) for name, segment in segments if segment.layout.tiles]
     if not segments:
         return
     found = lane.allocate(8 * len(segments))
     lane.zero(found.ptr, found.size)
     tables, lengths = JobTables(), {}
-    numbered = sorted(enumerate(segments), key=lambda one: one[1][1].codec)
-    for codec, some in groupby(numbered, key=lambda one: one[1][1].codec):
+    numbered = sorted(enumerate(segments), key=lambda item: item[1][1].codec)
+    for codec, group in groupby(numbered, key=lambda item: item[1][1].codec):
         device, grids, fields, data = of_text(codec).device(), list[int](), list[int](), []
-        for number, (_, segment) in some:
+        for number, (_, segment) in group:
             layout, table = segment.layout, segment.table
             if table not in lengths:
                 lengths[table] = device.check_table(table)
             data.append((len(fields) + CheckJob._fields.index("table"), lengths[table]))
-            places = (segment.meta.ptr + layout.sections[one].offset for one in ("block_starts", "tile_lengths"))
+            places = (segment.meta.ptr + layout.sections[name].offset for name in ("block_starts", "tile_lengths"))
             sizes = layout.tiles, layout.chars, layout.tile_size, 0, found.ptr + 8 * number
             fields += CheckJob._make((segment.codes.ptr, segment.codes_nbytes, *places, *sizes))
             grids.append(blocks(layout.tiles, TILE_BLOCK * CHECK_THREADS // 32))

@@ -33,7 +33,7 @@ def compress(codecs: Sequence[TextCodec], tasks: Sequence[Any], *, lane: Lane, o
     CharactersUnderNulls
         Null rows have characters.
     """
-    made: list[list[Segment]] = []
+    columns: list[list[Segment]] = []
     for task in tasks:
         check_options(task.tile_size, task.level)
         strings = cpu.checked(fetch(task.strings, lane))
@@ -41,9 +41,9 @@ def compress(codecs: Sequence[TextCodec], tasks: Sequence[Any], *, lane: Lane, o
         wanted = [scope for i, scope in scopes if task.only is None or i in task.only]
         options = {"table": task.table, "tile_size": task.tile_size, "level": task.level}
         segments = cpu.encode(strings, wanted, codecs, **options)
-        made.append(segments if outbox is not None else [_to_device(segment, lane) for segment in segments])
+        columns.append(segments if outbox is not None else [_to_device(segment, lane) for segment in segments])
     yield  # uploads may be under way
-    return made
+    return columns
 
 
 def train(codec: TextCodec, strings: DeviceStrings, *, level: str, stream: Any) -> Table:
@@ -59,15 +59,15 @@ def fetch(strings: DeviceStrings, lane: Lane) -> HostStrings:
     offsets = lane.read(strings.offsets, strings.rows + 1, f"<i{strings.offsets_itemsize}")
     first, last = int(offsets[0]), int(offsets[-1])
     chars = lane.read(strings.chars + first, last - first, np.uint8) if last > first else np.empty(0, np.uint8)
-    made = HostStrings(strings.rows, chars, offsets - offsets[0])
+    host = HostStrings(strings.rows, chars, offsets - offsets[0])
     if strings.null_count:
         nbytes = -(-(strings.validity_offset + strings.rows) // 8)
-        made.validity, made.validity_offset = lane.read(strings.validity, nbytes, np.uint8), strings.validity_offset
-        made.null_count = strings.null_count
-        where = made.offsets.ctypes.data, made.offsets.itemsize, made.rows
-        if cpu_kernels.nulls_have_chars(*where, made.validity.ctypes.data, made.validity_offset):
+        host.validity, host.validity_offset = lane.read(strings.validity, nbytes, np.uint8), strings.validity_offset
+        host.null_count = strings.null_count
+        where = host.offsets.ctypes.data, host.offsets.itemsize, host.rows
+        if cpu_kernels.nulls_have_chars(*where, host.validity.ctypes.data, host.validity_offset):
             raise CharactersUnderNulls
-    return made
+    return host
 
 
 def _to_device(segment: Segment, lane: Lane) -> Segment:

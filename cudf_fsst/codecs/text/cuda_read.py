@@ -189,7 +189,7 @@ def _run(
         decode(plan.decodes, lane, buffer.ptr, address)
     for (group, _), event in zip(arrivals, events, strict=True):
         lane.stream.wait_event(event)
-        decode([one for one in plan.decodes if one.group == group], lane, buffer.ptr, address)
+        decode([step for step in plan.decodes if step.group == group], lane, buffer.ptr, address)
     _read_rows(plan, lane, address)
     if plan.mask_words and masks is None:
         _gather_validity(lane, address, plan.count, plan.mask_words)

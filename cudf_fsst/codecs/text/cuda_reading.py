@@ -119,47 +119,47 @@ class ReadPlan:
             view, groups or [slice(0, view.size)], units_at, [*sides.values()], of_codecs, largest
         )
         tables = (reading.tables for reading in readings)
-        self.image = np.concatenate([*tables, view.view(np.uint8), *(one.view(np.uint8) for one in units)])
+        self.image = np.concatenate([*tables, view.view(np.uint8), *(array.view(np.uint8) for array in units)])
         return self
 
     def part(self, first: int, last: int, rows: int, nulls: int) -> ReadPlan:
         """The plan that reads only these segments of all of a column, which have so many rows; some are kept."""
         if (kept := self._parts.get((first, last))) is not None:
             return kept
-        made, view = copy(self), _joined([self.view[first:last]])
+        plan, view = copy(self), _joined([self.view[first:last]])
         column = ReadColumn(slice(0, last - first), rows, int(view["chars"].sum()), nulls, nulls > 0)
-        made.view, made.count, made.columns, made._parts = view, last - first, [column], {}
+        plan.view, plan.count, plan.columns, plan._parts = view, last - first, [column], {}
         view["last"][-1], view["wide_offsets"] = 1, column.itemsize == 8
         ends = [*self.view["first_row_block"].tolist(), self.row_blocks]
-        made.row_blocks, made.decodes = ends[last] - ends[first], []
-        made.mask_words = -(-column.rows // MASK_BITS) * MASK_BITS // 32 if column.masked else 0
+        plan.row_blocks, plan.decodes = ends[last] - ends[first], []
+        plan.mask_words = -(-column.rows // MASK_BITS) * MASK_BITS // 32 if column.masked else 0
         for name in ("out_row", "out_char", "out_bit", "first_row_block"):
             view[name] -= view[name][0]
         arrays = [self.image[: self.place], view.view(np.uint8)]
         place = self.place + view.nbytes
-        for one in self.decodes:
-            begins = self.image[one.first_units :][: 4 * self.count].view(_u32)
-            units = (int(begins[last]) if last < self.count else one.units) - int(begins[first])
+        for step in self.decodes:
+            begins = self.image[step.first_units :][: 4 * self.count].view(_u32)
+            units = (int(begins[last]) if last < self.count else step.units) - int(begins[first])
             if units:
                 arrays.append((begins[first:last] - begins[first]).view(np.uint8))
-                made.decodes.append(one._replace(group=column.group, first_units=place, units=units))
+                plan.decodes.append(step._replace(group=column.group, first_units=place, units=units))
                 place += arrays[-1].nbytes
-        made.image = np.concatenate(arrays)
-        if made.image.nbytes <= _KEPT_NBYTES:
+        plan.image = np.concatenate(arrays)
+        if plan.image.nbytes <= _KEPT_NBYTES:
             if len(self._parts) >= _KEPT:
                 self._parts.clear()
-            self._parts[first, last] = made
-        return made
+            self._parts[first, last] = plan
+        return plan
 
     def moved(self, meta: Words, codes: Words) -> ReadPlan:
         """A copy of the plan for buffers that lie so many bytes further on, a number for each descriptor."""
-        made = copy(self)
-        made._parts = {}
-        made.image = self.image.copy()
-        words = made.words(made.image)
+        plan = copy(self)
+        plan._parts = {}
+        plan.image = self.image.copy()
+        words = plan.words(plan.image)
         launch.move(words, meta, codes)
-        made.view = words.view(launch.SEGMENT_VIEW).ravel()
-        return made
+        plan.view = words.view(launch.SEGMENT_VIEW).ravel()
+        return plan
 
     def words(self, image: npt.NDArray[np.uint8]) -> Words:
         """The descriptors of a copy of the image, a row each."""
@@ -197,11 +197,11 @@ def _decodes(
         )
         units = -(-wanted // (shape.threads * bundles << shift))
         for group in groups:
-            some = units[group]
-            total = int(some.sum())
+            group_units = units[group]
+            total = int(group_units.sum())
             if total:
                 decodes.append(Decode(side, shift, shape, bundles, group, place, total))
-                arrays.append((np.cumsum(some) - some).astype(_u32))
+                arrays.append((np.cumsum(group_units) - group_units).astype(_u32))
                 place += arrays[-1].nbytes
     return decodes, arrays
 
@@ -269,12 +269,12 @@ class Reading:
         """What is known of these segments, for another copy of their buffers."""
         for segment in segments:
             segment.check_buffers()
-        made = copy(self)
-        made.buffers = _buffers(segments)
-        shifts = made.buffers - self.buffers
-        made._first, made._whole, made.matching, made.running = (self, shifts), None, None, None
-        del made.__dict__["words"], made.__dict__["view"]
-        return made
+        reading = copy(self)
+        reading.buffers = _buffers(segments)
+        shifts = reading.buffers - self.buffers
+        reading._first, reading._whole, reading.matching, reading.running = (self, shifts), None, None, None
+        del reading.__dict__["words"], reading.__dict__["view"]
+        return reading
 
     @lazy
     def words(self) -> Words:
@@ -311,22 +311,23 @@ class Reading:
 
     def whole(self, *others: Reading) -> ReadPlan:
         """The plan for all rows of this column and others: kept, until others, a device or launch choices differ."""
-        firsts = [one._first for one in (self, *others) if one._first is not None]
+        readings = (self, *others)
+        firsts = [reading._first for reading in readings if reading._first is not None]
         if len(firsts) == 1 + len(others):
-            first, *more = (one for one, _ in firsts)
+            first, *more = (reading for reading, _ in firsts)
             return first.whole(*more).moved(*np.concatenate([shifts for _, shifts in firsts], axis=1))
-        shifts = self.shifts if not others else sorted({shift for one in (self, *others) for shift in one.shifts})
-        sides = {name: side for one in (self, *others) for name, side in one.sides.items()}
+        shifts = self.shifts if not others else sorted({shift for reading in readings for shift in reading.shifts})
+        sides = {name: side for reading in readings for name, side in reading.sides.items()}
         key = current_device(), *(side.choices(1 << shift) for side in sides.values() for shift in shifts)
-        made = self._whole
-        if made is None or made[0] != others or made[1] != key:
-            made = self._whole = others, key, plan_of([self, *others])
-        return made[2]
+        known = self._whole
+        if known is None or known[0] != others or known[1] != key:
+            known = self._whole = others, key, plan_of([self, *others])
+        return known[2]
 
 
 def _buffers(segments: Sequence[Segment]) -> Words:
     """Addresses of what is stored beside the codes of each, and of the codes."""
-    return np.array([[one.meta.ptr for one in segments], [one.codes.ptr for one in segments]], _u64)
+    return np.array([[segment.meta.ptr for segment in segments], [segment.codes.ptr for segment in segments]], _u64)
 
 
 def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) -> ReadPlan:
@@ -340,19 +341,19 @@ def plan_of(readings: Sequence[Reading], groups: Sequence[slice] | None = None) 
 
 
 def decode(decodes: Sequence[Decode], lane: Lane, image: int, address: int) -> None:
-    for one in decodes:
+    for step in decodes:
         lane.launch(
-            one.side.decode_kernel(1 << one.shift),
-            one.units,
-            one.shape.threads,
+            step.side.decode_kernel(1 << step.shift),
+            step.units,
+            step.shape.threads,
             (
-                _u64(address + one.group.start * launch.SEGMENT_VIEW.itemsize),
-                _u64(image + one.first_units),
-                _u32(one.group.stop - one.group.start),
-                _u32(one.shape.codes_capacity),
-                _u32(one.bundles),
+                _u64(address + step.group.start * launch.SEGMENT_VIEW.itemsize),
+                _u64(image + step.first_units),
+                _u32(step.group.stop - step.group.start),
+                _u32(step.shape.codes_capacity),
+                _u32(step.bundles),
             ),
-            one.shape.shared,
+            step.shape.shared,
         )
 
 

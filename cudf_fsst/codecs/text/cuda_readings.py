@@ -25,4 +25,4 @@ def reading_of(segments: Sequence[Segment]) -> Reading:
 
 
 def _made(segments: Sequence[Segment]) -> Reading:
-    return Reading(segments, {name: of_text(name).device() for name in dict.fromkeys(one.codec for one in segments)})
+    return Reading(segments, {name: of_text(name).device() for name in dict.fromkeys(part.codec for part in segments)})

@@ -348,7 +348,7 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
         chars_limits += [column.chars_limit] * column.scopes
     scopes, encoder = len(chars_limits), columns[0].encoder
     at_once = columns[0].at_once and encode
-    of_columns = [encoder.training_nbytes(scopes, one.chars_limit) for one in columns if one.scopes]
+    of_columns = [encoder.training_nbytes(scopes, column.chars_limit) for column in columns if column.scopes]
     each = of_columns[0] if of_columns else TrainingNbytes()
     reserve = work.reserve
     counts_at = reserve(WORD * numbers)
@@ -361,7 +361,7 @@ def _layout(shapes: tuple[tuple[Any, ...], ...], encode: bool, _device: int) -> 
     views_at = reserve(packs_place + (_PACK_NBYTES * segments if encode else 0))
     row_words = [reserve(4 * column.row_blocks) for column in columns]
     training_at = [reserve(scopes * nbytes) for nbytes in each[:-1]] if scopes else []
-    in_turns = max((one.in_turns for one in of_columns), default=0)
+    in_turns = max((nbytes.in_turns for nbytes in of_columns), default=0)
     turns_at = turns_nbytes = 0
     if in_turns and at_once:
         turns_nbytes = min(scopes * in_turns, max(in_turns, _TRAINING_AT_ONCE))

@@ -169,12 +169,12 @@ class _Prepared:
             lists.append(own)
         tables_end = units_at = place + 8 * sum(own.size for own in lists)
         arrays: list[npt.NDArray[np.uint32]] = []
-        made = []
+        planned = []
         for group, own in zip(groups, lists, strict=True):
             launches = self._launches(group, units_at, arrays)
             units_at = tables_end + sum(array.nbytes for array in arrays)
-            staged = all(one.shape.staged for one in launches)
-            made.append(_RowsRound(group, place, own.size, staged, launches))
+            staged = all(each.shape.staged for each in launches)
+            planned.append(_RowsRound(group, place, own.size, staged, launches))
             place += own.nbytes
         self._following_at = align(units_at)
         self._verdicts_at = self._following_at + following.nbytes
@@ -188,7 +188,7 @@ class _Prepared:
         self._work = Workspace()
         self._work.reserve(size)
         self._automata = self._work.reserve(automaton * max(own.size for own in lists))
-        self.rounds = [list(self._steps(one)) for one in made]
+        self.rounds = [list(self._steps(rows_round)) for rows_round in planned]
 
     def _launches(self, group: slice, place: int, arrays: list[npt.NDArray[np.uint32]]) -> list[_RowsLaunch]:
         """The launches for a group; `arrays` get what is at `place` of the image for them."""
@@ -206,35 +206,35 @@ class _Prepared:
                 chosen.append((1 << shift, capacity, launch.said_capacity(1 << shift, rows, chars), tiles))
 
         def shapes(automaton: int) -> list[launch.SearchShape]:
-            return [launch.rows_shape(*one[:3], automaton, *resident, *limits) for one in chosen]
+            return [launch.rows_shape(*shape[:3], automaton, *resident, *limits) for shape in chosen]
 
         found = shapes(runner.staged_nbytes(self._states))
         if not all(shape.staged for shape in found):  # one automaton serves all
             found = shapes(0)
-        made = []
+        launches = []
         for (tile_size, _, said, tiles), shape in zip(chosen, found, strict=True):
             warps = attributes["multiprocessors"] * shape.resident
             bundles = launch.decode_bundles(int(tiles.sum()) // launch.BUNDLE_TILES, warps)
             units = -(-tiles // (shape.threads * bundles))
-            made.append(_RowsLaunch(tile_size, shape, said, bundles, place, int(units.sum())))
+            launches.append(_RowsLaunch(tile_size, shape, said, bundles, place, int(units.sum())))
             arrays.append((np.cumsum(units) - units).astype(_u32))
             place += arrays[-1].nbytes
-        return made
+        return launches
 
-    def _steps(self, one: _RowsRound) -> Iterator[KeptLaunch]:
+    def _steps(self, rows_round: _RowsRound) -> Iterator[KeptLaunch]:
         """The launches of a round: what makes automata, and what runs them, which is told more."""
         runner, states, automata = self._runner, self._states, self._automata
-        lift = runner.lift(states, one.staged)
+        lift = runner.lift(states, rows_round.staged)
         yield KeptLaunch(
             lift.kernel,
-            (lift.grid, one.table_count),
+            (lift.grid, rows_round.table_count),
             lift.threads,
-            (self._following_at, self._verdicts_at, _u32(states), one.tables, automata, *lift.more),
+            (self._following_at, self._verdicts_at, _u32(states), rows_round.tables, automata, *lift.more),
         )
-        first, count = one.group.start, _u32(one.group.stop - one.group.start)
-        for each in one.launches:
+        first, count = rows_round.group.start, _u32(rows_round.group.stop - rows_round.group.start)
+        for each in rows_round.launches:
             yield KeptLaunch(
-                runner.kernel(each.tile_size, one.staged),
+                runner.kernel(each.tile_size, rows_round.staged),
                 each.units,
                 each.shape.threads,
                 (
@@ -258,5 +258,5 @@ class _Prepared:
         lane.upload(address, self._image_at(address))
         for lift, *runs in self.rounds or ():
             lift.launch(lane, address)
-            for one in runs:
-                one.launch(lane, address, _u64(answers), *self._runner.more())
+            for run in runs:
+                run.launch(lane, address, _u64(answers), *self._runner.more())
