@@ -121,6 +121,35 @@ def _bits(builder: Any, truths: Any) -> Any:
     return builder.bitcast(truths, _I64)
 
 
+def _are_there(builder: Any, left: Any) -> Any:
+    """Which of 64 are among the first ones."""
+    most = builder.select(builder.icmp_signed("<", left, _I64(_WIDE)), left, _I64(_WIDE))
+    numbers = ir.Constant(_BYTES, list(range(_WIDE)))
+    return builder.icmp_unsigned("<", numbers, _splat(builder, builder.trunc(most, _I8), _BYTES))
+
+
+def _sum_up(builder: Any, sizes: Any, base: Any, out: Any) -> Any:
+    """Write the place of each symbol's last byte, by their sizes; returns the sum of all."""
+    # Sums within words, then of the words before.
+    sums = builder.bitcast(sizes, _WORDS)
+    for shift in (8, 16, 32):
+        sums = builder.add(sums, builder.shl(sums, _splat(builder, shift, _WORDS)))
+    totals = builder.lshr(sums, _splat(builder, 56, _WORDS))
+    none = _splat(builder, 0, _WORDS)
+    count = _WORDS.count
+    for step in (1, 2, 4):
+        moved = _shuffled(builder, totals, none, [count] * step + list(range(count - step)))
+        totals = builder.add(totals, moved)
+    total = builder.extract_element(totals, ir.Constant(ir.IntType(32), count - 1))
+    earlier = _shuffled(builder, totals, none, [count, *range(count - 1)])
+    earlier = builder.add(earlier, _splat(builder, builder.sub(base, _I64(1)), _WORDS))
+    earlier = builder.bitcast(earlier, _BYTES)
+    earlier = _shuffled(builder, earlier, earlier, [i // 8 * 8 for i in range(_WIDE)])  # the low byte of each word
+    ends = builder.add(builder.bitcast(sums, _BYTES), earlier)
+    builder.store(ends, builder.inttoptr(out, _BYTES.as_pointer()), align=1)
+    return total
+
+
 @intrinsic
 def place64(typingctx: Any, at: Any, left: Any, before: Any, limits: Any, base: Any, out: Any) -> Any:
     """Where the symbols of 64 codes of `fsst` end; see `unaligned`."""
@@ -149,33 +178,28 @@ def place64(typingctx: Any, at: Any, left: Any, before: Any, limits: Any, base: 
         sizes = builder.select(builder.icmp_unsigned(">=", codes, limit(7)), number(0), sizes)
         sizes = builder.select(escapes, number(1), sizes)
         sizes = builder.select(literals, number(0), sizes)
-        most = builder.select(builder.icmp_signed("<", left, _I64(_WIDE)), left, _I64(_WIDE))
-        numbers = ir.Constant(_BYTES, list(range(_WIDE)))
-        there = builder.icmp_unsigned("<", numbers, _splat(builder, builder.trunc(most, _I8), _BYTES))
+        there = _are_there(builder, left)
         sizes = builder.select(there, sizes, number(0))
         twice = builder.and_(builder.and_(escapes, literals), there)
-        # Sums within words, then of the words before.
-        sums = builder.bitcast(sizes, _WORDS)
-        for shift in (8, 16, 32):
-            sums = builder.add(sums, builder.shl(sums, _splat(builder, shift, _WORDS)))
-        totals = builder.lshr(sums, _splat(builder, 56, _WORDS))
-        none = _splat(builder, 0, _WORDS)
-        count = _WORDS.count
-        for step in (1, 2, 4):
-            moved = _shuffled(builder, totals, none, [count] * step + list(range(count - step)))
-            totals = builder.add(totals, moved)
-        total = builder.extract_element(totals, ir.Constant(ir.IntType(32), count - 1))
-        earlier = _shuffled(builder, totals, none, [count, *range(count - 1)])
-        earlier = builder.add(earlier, _splat(builder, builder.sub(base, _I64(1)), _WORDS))
-        earlier = builder.bitcast(earlier, _BYTES)
-        earlier = _shuffled(builder, earlier, earlier, [i // 8 * 8 for i in range(_WIDE)])  # the low byte of each word
-        ends = builder.add(builder.bitcast(sums, _BYTES), earlier)
-        builder.store(ends, builder.inttoptr(out, _BYTES.as_pointer()), align=1)
+        total = _sum_up(builder, sizes, base, out)
         fits = builder.icmp_unsigned("==", _bits(builder, twice), _I64(0))
         return builder.select(fits, builder.add(base, total), _I64(-1))
 
     whole = types.int64
     return types.int64(whole, whole, whole, whole, whole, whole), codegen
+
+
+@intrinsic
+def sum64(typingctx: Any, at: Any, left: Any, base: Any, out: Any) -> Any:
+    """Where 64 symbols end, by their lengths; see `unaligned`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at, left, base, out = args
+        sizes = builder.load(builder.inttoptr(at, _BYTES.as_pointer()), align=1)
+        sizes = builder.select(_are_there(builder, left), sizes, _splat(builder, 0, _BYTES))
+        return builder.add(base, _sum_up(builder, sizes, base, out))
+
+    return types.int64(*[types.int64] * 4), codegen
 
 
 @intrinsic

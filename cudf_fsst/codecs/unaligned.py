@@ -23,13 +23,14 @@ copy, move, copy16, trailing_zeros, popcount = map(Intrinsic, ("copy", "move", "
 #: are a tile's: to `out` 64 bytes, of each the place of its symbol's last byte, the low 8 bits of it. An escape stands
 #: for a byte, and the one behind it for none. `base` bytes are before them, and the code `before`; `limits` is the
 #: address of a table's `length_limits`. 64 bytes from `at` are read. Returns the bytes with them, or -1: an escape is
-#: behind an escape. ``count_below(at, value)``: how many of the 64 bytes at an address are below it. ``fill64(at)``:
+#: behind an escape. ``sum64(at, left, base, out)``: the same of 64 lengths, which are at most 31 bytes, of which `left`
+#: count. ``count_below(at, value)``: how many of the 64 bytes at an address are below it. ``fill64(at)``:
 #: let them be 255. ``equal_to(at, value)``: a bit for each of them, 1 where it is a value, a uint8. ``prefetch(at)``:
 #: have what is there on its way into the caches. ``widen64(at, before, out)``: to `out` 64 codes of
 #: `fsst` as uint16; an escape is the byte behind it, and 256 more, and that one is 255. 65 bytes from `at` are read.
 #: ``scale64(at, factor, out)``: to `out` 64 uint32, of uint16 times `factor`.
-place64, count_below, fill64, equal_to, prefetch, widen64, scale64 = map(
-    Intrinsic, ("place64", "count_below", "fill64", "equal_to", "prefetch", "widen64", "scale64")
+place64, sum64, count_below, fill64, equal_to, prefetch, widen64, scale64 = map(
+    Intrinsic, ("place64", "sum64", "count_below", "fill64", "equal_to", "prefetch", "widen64", "scale64")
 )
 
 #: ``ends8(low, high, width, minimum, base, out)``: where 8 rows end, as int64 to `out`, and the last of these. Lengths

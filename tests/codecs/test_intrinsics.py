@@ -19,6 +19,11 @@ def place64(at: int, left: int, before: int, limits: int, base: int, out: int) -
 
 
 @njit()
+def sum64(at: int, left: int, base: int, out: int) -> Any:
+    return unaligned.sum64(at, left, base, out)
+
+
+@njit()
 def widen64(at: int, before: int, out: int) -> None:
     unaligned.widen64(at, before, out)
 
@@ -69,6 +74,15 @@ def test_place64(rng: np.random.Generator) -> None:
         assert found == total
         assert out[:left].tolist() == wanted
         assert set(out[left:]) <= {wanted[-1] if left else (base - 1) % 256}, "nothing is behind them"
+
+
+def test_sum64(rng: np.random.Generator) -> None:
+    for left in (0, 1, 37, 63, 64, 90):
+        sizes, out, base = rng.integers(0, 32, 64, np.uint8), np.zeros(64, np.uint8), int(rng.integers(0, 300))
+        sizes[:8] = 31
+        wanted = base + np.cumsum(np.where(np.arange(64) < left, sizes, 0).astype(np.int64))
+        assert sum64(address(sizes), left, base, address(out)) == wanted[-1]
+        assert out.tolist() == ((wanted - 1) % 256).tolist()
 
 
 def test_widen64_and_scale64(rng: np.random.Generator) -> None:

@@ -114,7 +114,7 @@ SEARCH: Search | None = Search(
     _lift,
     match_rows,
     rows.row_symbols,
-    row_answerer(rows.unpack, kernels.decode_tile, _COMPARER),
+    row_answerer(rows.CODES, kernels.decode_tile, _COMPARER),
     _COMPARER.plan,
 )
 

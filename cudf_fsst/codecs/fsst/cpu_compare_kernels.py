@@ -17,24 +17,32 @@ from ..unaligned import copy, equal_to, fill64, load8, load16, load64, place64, 
 def place_codes(at: int, end: int, limit: int, nbytes: int, places: int, table: tuple[int, int, int]) -> int:
     """Where the symbols of a tile end that is not raw; see `text.cpu_places_kernels.CodeComparer`."""
     limits = table[2]
-    count = end - at
-    total, before = np.int64(0), np.int64(0)
-    source, done = at, 0
-    wide = max((count + 63) // 64 * 64, 128)  # most tiles have fewer: a loop that may end earlier is mispredicted
-    if at + wide > limit:  # read from where places go, each before it is written
+    count, source = end - at, at
+    if at + 256 > limit:  # read from where places go, each before it is written
         copy(places, at, count)
         source = places
-    while done < wide:
-        last = np.int64(load8(source + done + 63))
-        total = place64(source + done, max(count - done, 0), before, limits, total, places + done)
-        if total < 0:
-            return 0
-        before = last
-        done += 64
-    for i in range(done, 256, 64):
-        fill64(places + i)
+    first, second = np.int64(load8(source + 63)), np.int64(load8(source + 127))
+    total = place64(source, count, np.int64(0), limits, np.int64(0), places)
+    wrong = total
+    total = place64(source + 64, max(count - 64, 0), first, limits, total, places + 64)
+    wrong |= total
+    # Most tiles have fewer codes than 128: no loop, which may end earlier and is mispredicted.
+    if count > 128:
+        third = np.int64(load8(source + 191))
+        total = place64(source + 128, count - 128, second, limits, total, places + 128)
+        wrong |= total
+        if count > 192:
+            total = place64(source + 192, count - 192, third, limits, total, places + 192)
+            wrong |= total
+        else:
+            fill64(places + 192)
+    else:
+        fill64(places + 128)
+        fill64(places + 192)
+    if wrong < 0:
+        return 0
     dangling = load8(end - 1) == 255 and (count == 1 or load8(end - 2) != 255)
-    return done if total == nbytes and not dangling else -1
+    return count if total == nbytes and not dangling else -1
 
 
 @njit()

@@ -109,7 +109,7 @@ SEARCH: Search | None = Search(
     _lift,
     matcher(searching.search_window),
     rows.row_symbols,
-    row_answerer(rows.unpack, kernels.decode_tile),
+    row_answerer(rows.CODES, kernels.decode_tile),
 )
 
 

@@ -29,7 +29,7 @@ _ENTRIES = 8
 
 
 @njit(inline="always")
-def _code(at: int, end: int, place: int, mask: Any) -> Any:
+def code_at_bit(at: int, end: int, place: int, mask: Any) -> Any:
     """The code at bit `place` behind an address; no byte from `end` on is read."""
     where = at + (place >> 3)
     window = np.uint64(0)
@@ -61,7 +61,7 @@ def _same_from(at: int, end: int, place: int, value: int, nbytes: int, table: tu
     mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     done: Any = np.int64(0)
     while done < nbytes and place + bits <= 8 * (end - at):
-        code = _code(at, end, place, mask)
+        code = code_at_bit(at, end, place, mask)
         length: Any = min(np.int64(load8(lengths + code)), nbytes - done)
         if length <= 0:
             break
@@ -86,7 +86,7 @@ def may_end(at: int, end: int, value: int, nbytes: int, table: tuple[int, int, i
     count = 8 * (end - at) // bits
     if count == 0:
         return True  # damaged
-    code = _code(at, end, (count - 1) * bits, (np.uint64(1) << np.uint64(bits)) - np.uint64(1))
+    code = code_at_bit(at, end, (count - 1) * bits, (np.uint64(1) << np.uint64(bits)) - np.uint64(1))
     symbol_nbytes: Any = np.int64(load8(lengths + code))
     length: Any = min(symbol_nbytes, nbytes)
     return length > 0 and _alike(words, code, symbol_nbytes - length, value + nbytes - length, length)
@@ -142,7 +142,7 @@ def _count_codes(tiles: Any, counts: Any) -> None:
             return  # damaged
         if length < tile_size:
             for i in range(8 * length // bits):
-                counts[_code(codes + position, codes + position + length, i * bits, mask)] += 1
+                counts[code_at_bit(codes + position, codes + position + length, i * bits, mask)] += 1
         position += length
 
 
@@ -174,7 +174,7 @@ def _goes_on(
     first_stop = np.int64(load32(plan))
     last: Any = min(first + number, count)
     for i in range(first, last):
-        ends = np.uint64(load32(plan + _ENTRIES + 4 * _code(at, end, i * bits, mask)) & _LOW)
+        ends = np.uint64(load32(plan + _ENTRIES + 4 * code_at_bit(at, end, i * bits, mask)) & _LOW)
         while ends != np.uint64(0):
             stop = first_stop + trailing_zeros(ends)
             if stop >= nbytes:

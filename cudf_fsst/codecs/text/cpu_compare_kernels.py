@@ -19,7 +19,6 @@ from .cpu_places_kernels import (
     PLACES,
     SLOT_NBYTES,
     SLOTS,
-    WITH_CHARS,
     CodeComparer,
     filter_by_chars,
     filter_by_code,
@@ -109,17 +108,17 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
             first = begin >> shift
             last = min(first + at_once, (min(number_at(ends + 8 * number - 8) + skip, chars_end - 1) >> shift) + 1)
             last = max(last, ((begin + skip) >> shift) + 1)
-            wide: Any = open_tiles(tiles, table, first, last, 0, AHEAD, scratch)
-            if wide < 0:
-                return -1 - wide, 0
+            with_chars: Any = open_tiles(tiles, table, first, last, 0, AHEAD, scratch)
+            if with_chars < 0:
+                return -1 - with_chars, 0
             base = first << shift
             stop = min((last - first) << shift, chars_end - base)
             first_row = row
             window = ends, back - skip + base, row, number, stop, tile_size
-            if wide < WITH_CHARS:
-                row = filter_by_code(*window, wide, marks, scratch, out)
+            if not with_chars:
+                row = filter_by_code(*window, marks, scratch, out)
             else:
-                row = filter_by_chars(*window, wide, word, nbytes - skip, skip == 0, marks, scratch, out)
+                row = filter_by_chars(*window, word, nbytes - skip, skip == 0, marks, scratch, out)
             unsure = first_row
             while unsure < row:
                 if unsure + 8 <= number:
@@ -137,16 +136,16 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
                 slot, behind = begin >> shift, begin + skip
                 begin &= tile_size - 1
                 says = np.uint64(2)
-                if wide < WITH_CHARS:
+                if not with_chars:
                     of_slot = behind >> shift
                     last_byte = min(tile_size, chars_end - base - (of_slot << shift)) - 1
                     places = scratch + PLACES + 256 * of_slot
                     codes = number_at(scratch + AT + SLOT_NBYTES * of_slot)
                     says = look_behind(
-                        places, codes, behind & (tile_size - 1), wide, last_byte, nbytes - skip, marks + 8 * MARKS
+                        places, codes, behind & (tile_size - 1), last_byte, nbytes - skip, marks + 8 * MARKS
                     )
                 if says == np.uint64(2):
-                    verdict = is_at(tiles, table, first + slot, slot, begin, wide, value, nbytes, scratch)
+                    verdict = is_at(tiles, table, first + slot, slot, begin, value, nbytes, scratch)
                     if verdict < 0:
                         return -1 - verdict, 0
                     says = np.uint64(verdict)

@@ -109,14 +109,14 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
             first = begin >> shift
             last = min(first + at_once, ((number_at(ends + 8 * number) - 1) >> shift) + 1)
             last = max(last, (at >> shift) + 1)
-            wide: Any = open_tiles(tiles, table, first, last, 0, AHEAD, scratch)
-            if wide < 0:
-                return -1 - wide, 0
+            with_chars: Any = open_tiles(tiles, table, first, last, 0, AHEAD, scratch)
+            if with_chars < 0:
+                return -1 - with_chars, 0
             base = first << shift
             stop = min((last - first) << shift, chars_end - base)
             one = row
             row = filter_by_values(
-                ends, base, row, number, probe, stop, tile_size, wide, size_bits, marks, scratch, bits, flags
+                ends, base, row, number, probe, stop, tile_size, with_chars, size_bits, marks, scratch, bits, flags
             )
             while one < row:
                 flagged = load64(flags + one)
@@ -134,9 +134,7 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
                     value = trailing_zeros(some)
                     some &= some - np.uint64(1)
                     value_at = words_at + 8 * word_starts[value]
-                    verdict = is_at(
-                        tiles, table, first + slot, slot, begin & (tile_size - 1), wide, value_at, size, scratch
-                    )
+                    verdict = is_at(tiles, table, first + slot, slot, begin & (tile_size - 1), value_at, size, scratch)
                     if verdict < 0:
                         return -1 - verdict, 0
                     if verdict:

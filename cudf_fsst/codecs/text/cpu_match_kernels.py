@@ -49,7 +49,7 @@ class Search(NamedTuple):
         What answers a question for rows: that below for codes of a byte, or what `matcher` makes of a codec's search.
     row_symbols : callable
         ``row_symbols(table) -> RowSymbols``: what codes stand for, for automata of rows.
-    answer_rows
+    row_answerer
         What `cpu_rows_kernels.row_answerer` makes.
     plan
         `CodeComparer.plan`, where looking for a text in codes takes much less time than an automaton, or None.
@@ -58,7 +58,7 @@ class Search(NamedTuple):
     lift: Callable[[Any, Any], npt.NDArray[np.uint64]]
     match_rows: Any
     row_symbols: Callable[[Any], RowSymbols]
-    answer_rows: Any
+    row_answerer: Any
     plan: Any = None
 
 

@@ -53,8 +53,8 @@ class CodeComparer(NamedTuple):
     place
         ``place(at, end, limit, nbytes, places, table) -> int``: where the symbols of the codes at addresses `at` to
         `end` end, of a tile of `nbytes` bytes that is not raw. To `places` go 256 bytes, for each code the place of its
-        symbol's last byte in the tile; behind them what is not less than the last one. Returns how many of them count,
-        a multiple of 64; 0: the codec cannot tell; -1: the codes are damaged. It reads nothing from `limit` on.
+        symbol's last byte in the tile; behind them what is not less than the last one. Returns how many codes there
+        are; 0: the codec cannot tell; -1: the codes are damaged. It reads nothing from `limit` on.
     mark
         ``mark(value, nbytes, yes, maybe, out, table)``: which codes may begin a value. `out` is the address of a word
         for each code and number of last bytes of its symbol, from 1 to 8. Where these are all of the value, or more,
@@ -142,8 +142,6 @@ BEFORE = 8 * 256
 HASHES = 1024
 SECOND = 8 * (MARKS + HASHES)
 _HASH_SHIFT = np.uint64(54)
-#: What is added to how many places count, where a tile has characters.
-WITH_CHARS = 1024
 # Of each slot, by place in a word: where the tile's codes begin and end, and where its characters are, or 0.
 SLOT_NBYTES = 32
 AT, _END, CHARS = 0, 8, 16
@@ -176,12 +174,11 @@ def open_none(scratch: Any) -> Any:
 
 
 @njit(inline="always")
-def code_at(places: int, begin: int, wide: int) -> Any:
-    """Which code's symbol has the byte at place `begin` of a tile; `wide`: how many places count."""
-    number = count_below(places, begin) + count_below(places + 64, begin)
-    if wide > 128:
-        number += count_below(places + 128, begin) + count_below(places + 192, begin)
-    return number
+def code_at(places: int, begin: int) -> Any:
+    """Which code's symbol has the byte at place `begin` of a tile."""
+    part = np.int64(np.int64(load8(places + 63)) < begin) + np.int64(np.int64(load8(places + 127)) < begin)
+    part = 64 * (part + np.int64(np.int64(load8(places + 191)) < begin))
+    return part + count_below(places + part, begin)
 
 
 @njit()
@@ -205,7 +202,7 @@ def fetch(tiles: Any, starts: Any, sizes: Any, count: int) -> None:
 
 
 # Filters of the rows of open tiles. `ends`: address of where rows begin, or end; `less`: subtracted from that for a
-# place in these tiles; `row` to ``number - 1``: the rows; `stop`: where the tiles end; `wide`: how many places count.
+# place in these tiles; `row` to ``number - 1``: the rows; `stop`: where the tiles end.
 # A row whose byte in `out` is 1 gets there 1 if it has the value, 2 if it may have it, and 0 if not.
 # A filter returns the first row that begins behind the tiles.
 
@@ -218,7 +215,6 @@ def filter_by_code(
     number: int,
     stop: int,
     tile_size: int,
-    wide: int,
     marks: int,
     scratch: int,
     out: int,
@@ -232,7 +228,7 @@ def filter_by_code(
         slot = begin >> shift
         begin &= inside
         places = scratch + PLACES + 256 * slot
-        index = code_at(places, begin, wide)
+        index = code_at(places, begin)
         code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + index))
         bytes_before_end = np.int64(load8(places + index)) - begin
         verdict = load64(marks + 64 * code + 8 * bytes_before_end) & (np.uint64(0) - np.uint64(load8(out + row)))
@@ -242,13 +238,13 @@ def filter_by_code(
 
 
 @njit()
-def look_behind(places: int, codes: int, begin: int, wide: int, last: int, nbytes: int, marks: int) -> Any:
+def look_behind(places: int, codes: int, begin: int, last: int, nbytes: int, marks: int) -> Any:
     """What is marked of the code behind that at place `begin` of a tile; 2 where that is an escape, or all there is.
 
     `places`, `codes`: addresses of those of the tile; `last`: its last byte; `nbytes`: bytes of the value from that
     place on; `marks`: what `mark_second` wrote.
     """
-    index = code_at(places, begin, wide)
+    index = code_at(places, begin)
     place = np.int64(load8(places + index))
     if load8(codes + index) == 255 or place >= last or place - begin + 1 >= nbytes:
         return np.uint64(2)
@@ -263,7 +259,6 @@ def filter_by_chars(
     number: int,
     stop: int,
     tile_size: int,
-    wide: int,
     word: Any,
     nbytes: int,
     surely: bool,
@@ -289,7 +284,7 @@ def filter_by_chars(
             verdict = np.uint64(2) if begin > tile_size - compared else verdict  # they go on in the next tile
         else:
             places = scratch + PLACES + 256 * slot
-            index = code_at(places, begin, wide)
+            index = code_at(places, begin)
             code = np.int64(load8(number_at(scratch + AT + SLOT_NBYTES * slot) + index))
             verdict = load64(marks + 64 * code + 8 * (np.int64(load8(places + index)) - begin))
         store8(out + row, np.uint8(verdict & (np.uint64(0) - np.uint64(load8(out + row)))))
@@ -312,7 +307,7 @@ def filter_by_values(
     probe: Any,
     stop: int,
     tile_size: int,
-    wide: int,
+    with_chars: int,
     size_bits: Any,
     marks: int,
     scratch: int,
@@ -321,10 +316,10 @@ def filter_by_values(
 ) -> int:
     """Filter rows by the values that they may be; to `bits` goes a word for each row, a bit for each of these.
 
-    `base`: where the open tiles begin; `probe`: whether it is from a row's end that the place is counted where it is
-    looked at, how many bytes the place is behind that, and how many bytes are hashed there, of characters; `size_bits`:
-    the smallest size, the largest, the address of a word for each size from one to the other, or 0, and the bits of all
-    values. What `out` says of a row stays there, or is 0.
+    `base`: where the open tiles begin; `with_chars`: whether one of them has characters; `probe`: whether it is from
+    a row's end that the place is counted where it is looked at, how many bytes the place is behind that, and how many
+    bytes are hashed there, of characters; `size_bits`: the smallest size, the largest, the address of a word for each
+    size from one to the other, or 0, and the bits of all values. What `out` says of a row stays there, or is 0.
     """
     shift, inside = trailing_zeros(np.uint64(tile_size)), tile_size - 1
     from_end, distance, hashed_nbytes = probe
@@ -339,13 +334,13 @@ def filter_by_values(
         slot, behind = at >> shift, end - base - at
         at &= inside
         some = every
-        chars = number_at(scratch + CHARS + SLOT_NBYTES * slot) if wide >= WITH_CHARS else 0
+        chars = number_at(scratch + CHARS + SLOT_NBYTES * slot) if with_chars else 0
         if chars:
             if at + hashed_nbytes <= tile_size:
                 some = load64(marks - BEFORE + 8 * MARKS + 8 * hashed(load64(chars + at) & mask))
         else:
             places = scratch + PLACES + 256 * slot
-            index = code_at(places, at, wide)
+            index = code_at(places, at)
             codes_at = number_at(scratch + AT + SLOT_NBYTES * slot)
             code = np.int64(load8(codes_at + index))
             place = np.int64(load8(places + index))
@@ -373,8 +368,7 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
         """Find the places of the codes of tiles `first` to ``last - 1``, or decode these, in slots from `slot` on.
 
         Codes that are `ahead` bytes behind theirs are had on their way, unless that is 0.
-        Returns how many places of any of them count, and `WITH_CHARS` more where one has characters, or
-        ``-1 - tile`` of one that is damaged.
+        Returns 1 where one of them has characters, else 0, or ``-1 - tile`` of one that is damaged.
         """
         codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
         following, position = number_at(scratch + _FOLLOWING), number_at(scratch + _POSITION)
@@ -389,7 +383,6 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
                 return -1 - first
             position += length
             following += 1
-        wide: Any = np.int64(0)
         with_chars: Any = np.int64(0)
         limit = codes + codes_nbytes
         for tile in range(first, last):
@@ -414,7 +407,6 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
                 counted = place(codes_at, codes_at + length, limit, nbytes, to, table)
                 if counted < 0:
                     return -1 - tile
-                wide = max(wide, counted)
             if counted == 0:
                 to = codes_at
                 if length < nbytes or codes_at + nbytes + 8 > limit:
@@ -423,14 +415,14 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
                     if not decode_any(codes_at, codes_at + length, to, nbytes, to + buffer_nbytes, table):
                         return -1 - tile
                 store64(slot_at + CHARS, np.uint64(to))
-                with_chars = WITH_CHARS
+                with_chars = np.int64(1)
         if last % TILE_BLOCK == 0 or last * tile_size >= chars:
             block = (last + TILE_BLOCK - 1) // TILE_BLOCK
             if position != number_at(block_starts + 8 * block):
                 return -last
         store64(scratch + _FOLLOWING, np.uint64(last))
         store64(scratch + _POSITION, np.uint64(position))
-        return wide + with_chars
+        return with_chars
 
     @njit()
     def goes_on(tiles: Any, table: Any, tile: int, position: int, value: int, nbytes: int, scratch: int) -> int:
@@ -467,9 +459,7 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
         return 1
 
     @njit()
-    def is_at(
-        tiles: Any, table: Any, tile: int, slot: int, begin: int, wide: int, value: int, nbytes: int, scratch: int
-    ) -> int:
+    def is_at(tiles: Any, table: Any, tile: int, slot: int, begin: int, value: int, nbytes: int, scratch: int) -> int:
         """Whether a value goes on from place `begin` of a tile that is open; returns what `goes_on` does."""
         slot_at = scratch + SLOT_NBYTES * slot
         chars, codes_at, end = number_at(slot_at + CHARS), number_at(slot_at + AT), number_at(slot_at + _END)
@@ -481,11 +471,11 @@ def openers(decode_any: Any, codes_of: CodeComparer) -> tuple[Any, Any]:
             # First the last bytes that are in the tile: values of a length are often alike in their first ones.
             places = scratch + PLACES + 256 * slot
             stop = begin + same_nbytes - 1
-            index = code_at(places, stop, wide)
+            index = code_at(places, stop)
             first: Any = np.int64(load8(places + index - 1)) + 1 if index else np.int64(0)
             if first > begin and same(codes_at + index, end, 0, value + first - begin, stop + 1 - first, table) < 0:
                 return 0
-            index = code_at(places, begin, wide)
+            index = code_at(places, begin)
             symbol_nbytes = np.int64(load8(places + index)) + 1 - begin
             same_nbytes = same(codes_at + index, end, symbol_nbytes, value, nbytes, table)
             if same_nbytes < 0:

@@ -22,6 +22,7 @@ from . import cpu_rows_lift as lifting
 from .cpu_match import Decoded
 from .cpu_places_kernels import PLAN_NBYTES
 from .cpu_read import SegmentReader
+from .cpu_rows_runs import BAD_ROWS, BAD_TILE
 from .layout import ROW_BLOCK
 from .segment import Segment
 
@@ -79,7 +80,7 @@ def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
     """The function that answers for row blocks of segments with a table, of which one is given."""
     table = sample.segment.table
     search = of_text(table.codec).host().SEARCH
-    answer_rows = kernels.answer_bytes if search is None else search.answer_rows
+    answerer = kernels.answer_bytes if search is None else search.row_answerer
     symbols, lifted = _lifted(machine, table)
     # Up to eight bytes from any of the text are read.
     text, plan = np.frombuffer(machine.text.ljust(16, b"\0"), np.uint8), np.zeros(PLAN_NBYTES, np.uint8)
@@ -92,8 +93,8 @@ def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
     def answer(reader: SegmentReader, first: int, last: int, out: int) -> tuple[int, int]:
         # These hold what is read.
         decoded, _ = Decoded(reader, first, last) if search is None else reader, (text, plan)
-        how = answer_rows, lifted, machine, symbols, finding
-        return kernels.answer(*how, decoded.tiles, reader.rows, reader.table, first, last, out)
+        how = answerer, lifted, machine, symbols, finding
+        return kernels.answer(*how, (decoded.tiles, reader.rows, reader.table), (first, last), out)
 
     return answer
 
@@ -101,7 +102,7 @@ def _answer_of(machine: RowAutomaton, sample: SegmentReader) -> _Answer:
 def _answer_blocks(reader: SegmentReader, first: int, last: int, answer: _Answer, out: npt.NDArray[np.uint8]) -> None:
     """Answer for the rows of row blocks `first` to ``last - 1``."""
     reason, where = answer(reader, first, last, address(out))
-    if reason == kernels.BAD_TILE:
+    if reason == BAD_TILE:
         reader.damaged_tile(where)
-    if reason == kernels.BAD_ROWS:
+    if reason == BAD_ROWS:
         reader.damaged_rows(where)

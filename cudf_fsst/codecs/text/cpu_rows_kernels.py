@@ -6,14 +6,15 @@ in six lanes, which begin behind the ends of rows, without a branch: a code in w
 one, which leads to the state in which the next row is behind it. At last every row looks at the state before its last
 code. Entries lie by code, then by state, so that all of a step but one look-up is known before.
 
-Where a row's first code decides of most rows, as for ``^car`` and ``<``, rows are looked at where they begin.
+Where a row's first codes decide of most rows, as for ``^car`` and ``<``, rows are looked at where they begin
+(`cpu_rows_first`).
 
 Kernels take addresses, as those of ``cpu_kernels.py`` do, release the GIL, and trust nothing that is stored.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,50 +30,67 @@ from ..unaligned import (
     trailing_zeros,
 )
 from .cpu_places_kernels import AHEAD, NO_CODES, CodeComparer, tile_length
+from .cpu_rows_first import NOTE_NBYTES, SLOT_NBYTES, first_answerer
 from .cpu_rows_lift import LiftedRows, RowSymbols, addresses
-from .cpu_rows_runs import LANES, SLOT, answer_early, answer_in_turns
+from .cpu_rows_runs import (
+    BAD_ROWS,
+    BAD_TILE,
+    FINE,
+    GROUP_ROWS,
+    LANES,
+    OPEN_SLOTS,
+    SLOT,
+    RowCodes,
+    answer_in_turns,
+    group_ends,
+)
 from .cpu_search_kernels import first_position
-from .layout import ROW_BLOCK, TILE_BLOCK
-from .row_lengths import number_at, row_ends
+from .layout import TILE_BLOCK
+from .row_lengths import number_at
 
-#: What may be found wrong.
-FINE, BAD_TILE, BAD_ROWS = range(3)
-#: Rows, a multiple of `ROW_BLOCK`, of which it is known at once where they end.
-_GROUP_ROWS = 16 * ROW_BLOCK
 # A text is looked for in a group's tiles while no more than one in so many may have it, and first until so many may.
 _RARE, _RARE_TRIED = 4, 16
 # Groups in which that was given up, from which on it is not tried again.
 _MOST_GIVEN_UP = 3
-# Slots that are open at a time.
-_SLOTS = 32
+
+
+class RowAnswerer(NamedTuple):
+    """Compiled functions that answer for rows of segments of a codec, which `answer` calls: `row_answerer` makes them.
+
+    Attributes
+    ----------
+    in_turns
+        By all codes, of several rows in turns.
+    first
+        By the first codes of each row.
+    """
+
+    in_turns: Any
+    first: Any
 
 
 def answer(
-    answer_rows: Any,
+    answerer: RowAnswerer,
     lifted: LiftedRows,
     machine: RowAutomaton,
     symbols: RowSymbols,
     finding: tuple[int, int, int],
-    tiles: Any,
-    rows: Any,
-    table: Any,
-    first: int,
-    last: int,
+    segment: tuple[Any, Any, Any],
+    blocks: tuple[int, int],
     out: int,
 ) -> tuple[int, int]:
-    """Answer for the rows of row blocks `first` to ``last - 1``.
+    """Answer for the rows of row blocks, the first and behind the last of which are `blocks`.
 
     Parameters
     ----------
-    answer_rows
-        What `row_answerer` makes.
+    answerer
     lifted
         What `lift` makes of `machine` and `symbols`.
     finding
         Addresses of what `CodeComparer.plan` made of `RowAutomaton.text`, and of that, and its bytes. The first of them
         is 0: all tiles are looked at.
-    tiles, rows, table : tuple of int
-        What `cpu_read.SegmentReader` says of a segment.
+    segment : tuple of tuple of int
+        What `cpu_read.SegmentReader` says of a segment: tiles, rows and table.
     out
         Address of the answers, a byte each.
 
@@ -81,7 +99,6 @@ def answer(
     tuple of int
         What was found wrong, and the number of the tile or row block.
     """
-    codes = symbols.lengths.size
     automaton = (
         address(lifted.following),
         address(lifted.verdicts),
@@ -91,55 +108,57 @@ def answer(
         *addresses(machine),
         machine.states,
     )
-    of_codes = codes, address(symbols.words), 8 * symbols.words.shape[1], address(symbols.lengths)
-    arrays = (
-        np.empty(SLOT * _SLOTS + 128, np.uint16),
-        np.empty(SLOT * _SLOTS + 64, np.uint8),
-        np.empty(_SLOTS + 1, np.int64),
-        np.empty(max(SLOT * _SLOTS + 128, 6 * _GROUP_ROWS), np.uint32),
-        np.empty(_GROUP_ROWS + 1, np.uint32),
-        np.empty(2 * LANES + 1, np.int64),
-        np.empty(_GROUP_ROWS + 1, np.int64),
-        np.empty(tiles[5] + 64, np.uint8),
-    )
-    how = automaton, of_codes, symbols.literals, lifted.early
-    return answer_rows(tiles, rows, table, first, last, how, finding, tuple(address(array) for array in arrays), out)
+    of_codes = symbols.lengths.size, address(symbols.words), 8 * symbols.words.shape[1], address(symbols.lengths)
+    how = automaton, of_codes, symbols.literals
+    tile_size = segment[0][5]
+    arrays = [np.empty(SLOT * OPEN_SLOTS + 64, np.uint8)]
+    if lifted.early:
+        arrays += [
+            np.empty(SLOT_NBYTES * OPEN_SLOTS, np.uint8),
+            np.empty(SLOT * OPEN_SLOTS, np.uint8),
+            np.empty(NOTE_NBYTES * (GROUP_ROWS + 1), np.uint8),
+        ]
+    else:
+        arrays += [
+            np.empty(SLOT * OPEN_SLOTS + 128, np.uint16),
+            np.empty(OPEN_SLOTS + 1, np.int64),
+            np.empty(SLOT * OPEN_SLOTS + 128, np.uint32),
+            np.empty(GROUP_ROWS + 1, np.uint32),
+            np.empty(2 * LANES + 1, np.int64),
+        ]
+    arrays += [np.empty(tile_size + 64, np.uint8), np.empty(GROUP_ROWS + 1, np.int64)]
+    room = tuple(map(address, arrays))
+    if lifted.early:
+        return answerer.first(*segment, blocks, how, room, out)
+    return answerer.in_turns(*segment, blocks, how, finding, room, out)
 
 
-def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODES) -> Any:
-    """A function that answers for rows of segments of a codec; `answer` calls it.
+def row_answerer(codes_of: RowCodes, decode_tile: Any, comparer: CodeComparer = NO_CODES) -> RowAnswerer:
+    """What answers for rows of segments of a codec.
 
     Parameters
     ----------
-    unpack
-        ``unpack(at, end, limit, nbytes, numbers, places, table) -> int``: the codes at addresses `at` to `end`, of a
-        tile of at most 256 bytes that is not raw, as numbers below 2^16 of `RowSymbols`, and `places`, as
-        `cpu_places_kernels.CodeComparer.place` has them. 256 numbers may be written. Returns how many there
-        are; 0: the tile is to be decoded; -1: it is damaged.
-    decode_tile, codes_of
+    codes_of
+        How its codes are read.
+    decode_tile, comparer
         As `cpu_decode.decoder` takes them.
     """
-    same, may_have, may_end = codes_of.same, codes_of.may_have, codes_of.may_end
+    unpack = codes_of.unpack
+    same, may_have, may_end = comparer.same, comparer.may_have, comparer.may_end
 
     @njit()
-    def open_tiles(
-        tiles: Any, table: Any, literals: int, first: int, last: int, position: int, room: Any
-    ) -> tuple[int, int]:
-        """Unpack tiles, whose codes begin at `position`: how many places of one count, and where the codes end.
-
-        -1 and a tile: it is damaged.
-        """
+    def open_tiles(tiles: Any, table: Any, literals: int, first: int, last: int, position: int, room: Any) -> int:
+        """Unpack tiles, whose codes begin at `position`; where the codes end, or ``-1 - tile`` of a damaged one."""
         codes, codes_nbytes, block_starts, lengths, chars, tile_size = tiles
-        numbers, places, slots, spare = room[0], room[1], room[2], room[7]
+        places, numbers, slots, spare = room[0], room[1], room[2], room[6]
         slot: Any = 0
         count: Any = np.int64(0)
-        wide: Any = np.int64(0)
         for tile in range(first, last):
             if tile % TILE_BLOCK == 0 and position != number_at(block_starts + 8 * (tile // TILE_BLOCK)):
-                return -1, tile
+                return -1 - tile
             nbytes, length = min(tile_size, chars - tile * tile_size), tile_length(lengths, tile_size, tile)
             if length > nbytes or length > codes_nbytes - position:
-                return -1, tile
+                return -1 - tile
             at = codes + position
             for line in range(0, length, 64):
                 prefetch(at + AHEAD + line)
@@ -149,16 +168,15 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                 limit = codes + codes_nbytes
                 some = unpack(at, at + length, limit, nbytes, numbers + 2 * count, places + SLOT * slot, table)
                 if some < 0:
-                    return -1, tile
+                    return -1 - tile
             if some > 0:
                 store64(slots + 8 * slot, np.uint64(count))
                 count += some
-                wide = max(wide, some)
                 slot += 1
                 continue
             if length < nbytes:
                 if not decode_tile(at, at + length, spare, nbytes, spare + tile_size + 64, table):
-                    return -1, tile
+                    return -1 - tile
                 at = spare
             for begin in range(0, nbytes, SLOT):
                 store64(slots + 8 * slot, np.uint64(count))
@@ -169,37 +187,30 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     store16(numbers + 2 * (count + i), np.uint16(literals + np.int64(load8(at + begin + i))))
                 count += some
                 slot += 1
-            wide = np.int64(SLOT)
         store64(slots + 8 * slot, np.uint64(count))
-        return wide, position
+        return position
 
     @njit()
-    def answer_some(
-        tiles: Any, table: Any, how: Any, room: Any, ends: int, number: int, position: int, out: int
-    ) -> int:
+    def answer_some(tiles: Any, table: Any, how: Any, room: Any, of_rows: Any, position: int, out: int) -> int:
         """Answer for rows, in whose first tile codes begin at `position` (-1: it is not known); -1, or a bad tile."""
-        automaton, of_codes, literals, early = how
+        ends, number = of_rows
+        automaton, of_codes, literals = how
         chars, tile_size = tiles[4], tiles[5]
         shift, slot_shift = trailing_zeros(np.uint64(tile_size)), trailing_zeros(np.uint64(min(tile_size, SLOT)))
         begin, stop = number_at(ends), number_at(ends + 8 * number)
         tile, behind = begin >> shift, ((stop + tile_size - 1) >> shift) if begin < stop else begin >> shift
-        row, state = np.int64(0), np.int64(0)
-        if not early and begin & (tile_size - 1) and begin < stop:
-            row = np.int64(-1)
+        row, state = np.int64(-1 if begin & (tile_size - 1) and begin < stop else 0), np.int64(0)
         if position < 0 and begin < stop:
             position = first_position(tiles, tile)
             if position < 0:
                 return -1 - position
         while tile < behind:
-            after = min(tile + (_SLOTS << slot_shift >> shift), behind)
-            wide, position = open_tiles(tiles, table, literals, tile, after, position, room)
-            if wide < 0:
-                return position
-            window = tile << shift, min(after << shift, chars), slot_shift, wide
-            if early:
-                row, state = answer_early(*window, ends, row, number, automaton, of_codes, room, state, out)
-            else:
-                row, state = answer_in_turns(*window, ends, row, number, automaton, of_codes, room, state, out)
+            after = min(tile + (OPEN_SLOTS << slot_shift >> shift), behind)
+            position = open_tiles(tiles, table, literals, tile, after, position, room)
+            if position < 0:
+                return -1 - position
+            window = tile << shift, min(after << shift, chars), slot_shift
+            row, state = answer_in_turns(window, of_rows, (row, state), automaton, of_codes, room, out)
             if row < -1:
                 return tile
             tile = after
@@ -257,20 +268,17 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
         return np.int64(number), np.int64(number), position, before
 
     @njit()
-    def answer_rows(
-        tiles: Any, rows: Any, table: Any, first: int, last: int, how: Any, finding: Any, room: Any, out: int
+    def in_turns(
+        tiles: Any, rows: Any, table: Any, blocks: tuple[int, int], how: Any, finding: Any, room: Any, out: int
     ) -> tuple[int, int]:
         """See `answer`, which makes the other arguments."""
-        ends, shift = room[6], trailing_zeros(np.uint64(tiles[5]))
-        block, given_up = first, 0
+        ends, shift = room[7], trailing_zeros(np.uint64(tiles[5]))
+        block, last = blocks
+        given_up = 0
         while block < last:
-            number: Any = np.int64(0)
-            while block < last and number + ROW_BLOCK <= _GROUP_ROWS:
-                some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
-                if not row_ends(rows, block, some, ends + 8 * number):
-                    return BAD_ROWS, block
-                number += some
-                block += 1
+            number, block = group_ends(rows, block, last, ends)
+            if number < 0:
+                return BAD_ROWS, block
             tile, rare = number_at(ends) >> shift, finding[0] != 0 and given_up < _MOST_GIVEN_UP
             row: Any = np.int64(0)
             having: Any = np.int64(0)
@@ -292,14 +300,14 @@ def row_answerer(unpack: Any, decode_tile: Any, codes_of: CodeComparer = NO_CODE
                     if row < 0:
                         return BAD_TILE, stop
                     having += 1
-                bad = answer_some(tiles, table, how, room, ends + 8 * row, stop - row, where, out + row)
+                bad = answer_some(tiles, table, how, room, (ends + 8 * row, stop - row), where, out + row)
                 if bad >= 0:
                     return BAD_TILE, bad
                 row = stop
             out += number
         return FINE, 0
 
-    return answer_rows
+    return RowAnswerer(in_turns, first_answerer(codes_of, decode_tile))
 
 
 @njit()
@@ -308,9 +316,19 @@ def _unpack_none(at: int, end: int, limit: int, nbytes: int, numbers: int, place
 
 
 @njit()
+def _reading_none(table: Any) -> int:
+    return 0
+
+
+@njit()
+def _code_none(at: int, limit: int, index: Any, reading: Any) -> tuple[Any, Any]:
+    return np.int64(0), index + 1
+
+
+@njit()
 def _decode_none(at: int, end: int, out: int, nbytes: int, limit: int, table: Any) -> bool:
     return False
 
 
 #: Of segments all of whose tiles are raw.
-answer_bytes = row_answerer(_unpack_none, _decode_none)
+answer_bytes = row_answerer(RowCodes(_unpack_none, NO_CODES.place, _reading_none, _code_none), _decode_none)

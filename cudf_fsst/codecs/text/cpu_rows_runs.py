@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,59 @@ from ..unaligned import (
     store64,
 )
 from .cpu_places_kernels import code_at
-from .cpu_rows_lift import UNDECIDED_SHIFT, UNSURE
-from .row_lengths import number_at
+from .cpu_rows_lift import UNDECIDED_SHIFT
+from .layout import ROW_BLOCK
+from .row_lengths import number_at, row_ends
 
-#: Bytes of a tile that have a slot.
-SLOT = 256
+#: What may be found wrong.
+FINE, BAD_TILE, BAD_ROWS = range(3)
+#: Rows, a multiple of `ROW_BLOCK`, of which it is known at once where they end.
+GROUP_ROWS = 16 * ROW_BLOCK
+#: Bytes of a tile that have a slot, and slots that are open at a time.
+SLOT, OPEN_SLOTS = 256, 32
 #: Parts of a window's codes that are run in turns: 0.6 ns a code in four, 0.45 in six, and no less in eight.
 LANES = 6
 # Rows that end in a window, and more, from which on there are lanes.
 _MANY = 8
-# Codes of a row, and one, that are looked at of all rows before the next one is.
-_TURNS = 4
 # What stands for the last byte of a row that needs no state.
 _ANSWERED = 255
+
+
+class RowCodes(NamedTuple):
+    """How automata of rows read the codes of a tile of at most 256 bytes that is not raw, by compiled functions.
+
+    Attributes
+    ----------
+    unpack
+        ``unpack(at, end, limit, nbytes, numbers, places, table) -> int``: the codes at addresses `at` to `end` as
+        numbers below 2^16 of `RowSymbols`, and `places`, as `cpu_places_kernels.CodeComparer.place` has them. 256
+        numbers may be written. Returns how many there are; 0: the tile is to be decoded; -1: it is damaged.
+    place
+        As `CodeComparer.place`; it returns how many codes there are.
+    reading
+        ``reading(table)``: what `code` takes of a table.
+    code
+        ``code(at, limit, index, reading) -> (int, int)``: one of the codes as such a number, and the index of the next
+        one. It reads nothing from `limit` on.
+    """
+
+    unpack: Any
+    place: Any
+    reading: Any
+    code: Any
+
+
+@njit()
+def group_ends(rows: Any, block: int, last: int, ends: int) -> tuple[Any, Any]:
+    """Where rows of the next row blocks end: how many rows, and the next block; -1, and a damaged block."""
+    number: Any = np.int64(0)
+    while block < last and number + ROW_BLOCK <= GROUP_ROWS:
+        some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
+        if not row_ends(rows, block, some, ends + 8 * number):
+            return np.int64(-1), block
+        number += some
+        block += 1
+    return number, block
 
 
 @njit()
@@ -91,37 +131,29 @@ def _run_in_turns(lanes: int, following: int) -> None:
 
 
 @njit()
-def _run_bytes(state: Any, at: int, nbytes: Any, of_bytes: int) -> Any:
+def run_bytes(state: Any, at: int, nbytes: Any, of_bytes: int) -> Any:
     """Run over bytes."""
     for i in range(nbytes):
         state = np.int64(load16(of_bytes + 2 * (state << 8 | np.int64(load8(at + i)))))
     return state
 
 
-# Windows. `base`, `end`: where the open tiles begin and end; `shift`: of bytes of a slot; `wide`: how many places of
-# one count; `ends`: address of where the rows begin and end; `row`: the first that is not answered; `state`: of the row
-# that goes on from the window before. Functions return these two for the next window; less than -1: a tile is damaged.
-
-
 @njit()
 def answer_in_turns(
-    base: int,
-    end: int,
-    shift: int,
-    wide: int,
-    ends: int,
-    row: Any,
-    number: int,
-    automaton: Any,
-    of_codes: Any,
-    room: Any,
-    state: Any,
-    out: int,
+    window: Any, of_rows: Any, going_on: Any, automaton: Any, of_codes: Any, room: Any, out: int
 ) -> tuple[Any, Any]:
-    """Answer for rows that end in a window; row -1 is the one before, whose answer goes nowhere."""
+    """Answer for rows that end in a window of tiles; row -1 is the one before, whose answer goes nowhere.
+
+    `window`: where the open tiles begin and end, and the shift of bytes of a slot; `of_rows`: address of where rows
+    begin and end, and how many there are; `going_on`: the first row that is not answered, and the state of one that
+    began before. Returns these two for the next window; less than -1: a tile is damaged.
+    """
+    base, end, shift = window
+    ends, number = of_rows
+    row, state = going_on
     following, entry_verdicts, restarts, _, _, of_bytes, verdicts, states = automaton
     codes, symbols, symbol_nbytes, lengths = of_codes
-    numbers, places, slots, steps, found, lanes = room[0], room[1], room[2], room[3], room[4], room[5]
+    places, numbers, slots, steps, found, lanes = room[0], room[1], room[2], room[3], room[4], room[5]
     inside, count = (1 << shift) - 1, number_at(slots + 8 * ((end - base + (1 << shift) - 1) >> shift))
     step, none = 2 * states, load8(verdicts)
     for i in range(0, count, 64):
@@ -141,7 +173,7 @@ def answer_in_turns(
             to += 4
             continue
         slot, place = place >> shift, place & inside
-        index = code_at(places + SLOT * slot, place, wide)
+        index = code_at(places + SLOT * slot, place)
         # Bytes of the symbol behind the row; too many in damaged tiles alone.
         left = (np.int64(load8(places + SLOT * slot + index)) - place) & (symbol_nbytes - 1)
         index += number_at(slots + 8 * slot)
@@ -153,7 +185,7 @@ def answer_in_turns(
             size = np.int64(load8(lengths + code // symbol_nbytes)) - left
             if size < nbytes:
                 return -2, 0
-            inner = _run_bytes(0, symbols + code + size - nbytes, nbytes, of_bytes)
+            inner = run_bytes(0, symbols + code + size - nbytes, nbytes, of_bytes)
             store8(out + row, load8(verdicts + inner))
             store32(to, np.uint32(index | _ANSWERED << 16))
         before, start = index, stop
@@ -197,97 +229,3 @@ def answer_in_turns(
             says = np.int64(load32(entry_verdicts + 4 * entry)) >> left
             store8(out + one, np.uint8((says & 1) | (says >> (UNDECIDED_SHIFT - 1) & 2)))
     return row, state
-
-
-@njit()
-def answer_early(
-    base: int,
-    end: int,
-    shift: int,
-    wide: int,
-    ends: int,
-    row: Any,
-    number: int,
-    automaton: Any,
-    of_codes: Any,
-    room: Any,
-    state: Any,
-    out: int,
-) -> tuple[Any, Any]:
-    """Answer for rows that begin in a window, where a row's first codes decide of most rows.
-
-    Each of the first codes is looked at of all rows before the next one is, and rows that it leaves unsure are noted,
-    without a branch.
-    """
-    following, _, _, restarts, known, of_bytes, verdicts, states = automaton
-    _, symbols, symbol_nbytes, lengths = of_codes
-    numbers, places, slots, notes = room[0], room[1], room[2], room[3]
-    inside, count = (1 << shift) - 1, number_at(slots + 8 * ((end - base + (1 << shift) - 1) >> shift))
-    # Of a row that is noted: its number, the next code, the state before it, and the bytes that are left.
-    unsure = np.int64(0)
-    if row < number and number_at(ends + 8 * row) < base:  # it goes on
-        store32(notes, np.uint32(row))
-        store64(notes + 8, np.uint64(state))
-        store32(notes + 4, np.uint32(0))
-        store64(notes + 16, np.uint64(number_at(ends + 8 * row + 8) - base))
-        unsure += 1
-        row += 1
-    while row < number:
-        start = number_at(ends + 8 * row)
-        if start >= end:
-            break
-        size, place, slot = number_at(ends + 8 * row + 8) - start, (start - base) & inside, (start - base) >> shift
-        index = code_at(places + SLOT * slot, place, wide)
-        # Bytes of the symbol in the row; too many in damaged tiles alone.
-        have = ((np.int64(load8(places + SLOT * slot + index)) - place) & (symbol_nbytes - 1)) + 1
-        index += number_at(slots + 8 * slot)
-        code = np.int64(load16(numbers + 2 * index))
-        if size < have:  # the row ends in this symbol
-            before = max(np.int64(load8(lengths + code)) - have, 0)
-            store8(out + row, load8(verdicts + _run_bytes(0, symbols + symbol_nbytes * code + before, size, of_bytes)))
-            row += 1
-            continue
-        state = np.int64(load16(restarts + 2 * (symbol_nbytes * code + have - 1)))
-        says = load8(known + state) if size > have else load8(verdicts + state)
-        store8(out + row, says)
-        note = notes + 24 * unsure
-        store32(note, np.uint32(row))
-        store32(note + 4, np.uint32(index + 1))
-        store64(note + 8, np.uint64(state))
-        store64(note + 16, np.uint64(size - have))
-        unsure += np.int64(says == UNSURE)
-        row += 1
-    at_once = np.int64(1)
-    for turn in range(_TURNS):
-        if turn == _TURNS - 1:
-            at_once = count
-        kept = np.int64(0)
-        for one in range(unsure):
-            note = notes + 24 * one
-            where, index = np.int64(load32(note)), np.int64(load32(note + 4))
-            state, left = number_at(note + 8), number_at(note + 16)
-            says = np.uint8(UNSURE)
-            for _ in range(min(at_once, count - index)):
-                code = np.int64(load16(numbers + 2 * index))
-                nbytes = np.int64(load8(lengths + code))
-                if nbytes < left:
-                    state = np.int64(load16(following + 2 * (states * code + state)))
-                    says = load8(known + state)
-                else:
-                    state = _run_bytes(state, symbols + symbol_nbytes * code, left, of_bytes)
-                    says = load8(verdicts + state)
-                left -= nbytes
-                index += 1
-                if at_once > 1 and says != UNSURE:
-                    break
-            store8(out + where, says)
-            note = notes + 24 * kept
-            store32(note, np.uint32(where))
-            store32(note + 4, np.uint32(index))
-            store64(note + 8, np.uint64(state))
-            store64(note + 16, np.uint64(left))
-            kept += np.int64(says == UNSURE)
-        unsure = kept
-    if unsure > 0:  # the last row goes on
-        return np.int64(load32(notes)), number_at(notes + 8)
-    return row, np.int64(0)

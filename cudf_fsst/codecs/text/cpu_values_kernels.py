@@ -202,7 +202,7 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
         i = 0
         while i < count:
             # Open tiles, as many as there are slots; then look at the rows that begin in them.
-            slot, tile, wide = np.int64(-1), np.int64(-1), np.int64(0)
+            slot, tile = np.int64(-1), np.int64(-1)
             stop = i
             while stop < count:
                 if sizes[stop] > 0 and starts[stop] >> shift != tile:
@@ -213,7 +213,6 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                     opened = open_tiles(tiles, table, tile, tile + 1, slot, 0, scratch)
                     if opened < 0:
                         return 0, -1 - opened
-                    wide = opened if opened > wide else wide
                 store8(slots + stop, np.uint8(slot if slot > 0 else 0))
                 stop += 1
             kept_rows: Any = to_decode  # rows that may be a value
@@ -232,7 +231,7 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                     bits = load64(marks - BEFORE + 8 * MARKS + 8 * np.int64(load8(chars + begin)))
                 else:
                     places = scratch + PLACES + 256 * slot
-                    index = code_at(places, begin, wide)
+                    index = code_at(places, begin)
                     code = np.int64(load8(number_at(slot_at + AT) + index))
                     symbol_nbytes = np.int64(load8(places + index)) + 1 - begin
                     bits = load64(marks + 8 * (8 * code + symbol_nbytes - 1))
@@ -250,7 +249,7 @@ def value_comparer(decode_chars: Any, decode_rows: Any, open_tiles: Any, is_at: 
                 slot = np.int64(load8(slots + candidate))
                 for index in range(low, high):
                     value = words_at + 8 * word_starts[index]
-                    verdict = is_at(tiles, table, start >> shift, slot, start & inside, wide, value, size, scratch)
+                    verdict = is_at(tiles, table, start >> shift, slot, start & inside, value, size, scratch)
                     if verdict < 0:
                         return 0, -1 - verdict
                     if verdict:
