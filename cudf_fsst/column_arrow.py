@@ -111,7 +111,7 @@ class ArrowColumn(Rows):
         if isinstance(array, pa.ChunkedArray):  # more characters than the type can count
             array = array.cast(pa.large_string()).combine_chunks()
         else:
-            array = array.cast(self._arrow_type())
+            array = _of_type(array, self._arrow_type())
         return array.__arrow_c_array__(requested_schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -130,7 +130,7 @@ class ArrowColumn(Rows):
         chunks = [
             chunk
             for piece in batches.pieces([there], len(self))
-            for chunk in batches.arrays([there], *piece)[0].cast(kind).chunks
+            for chunk in _of_type(batches.arrays([there], *piece)[0], kind).chunks
         ]
         return pa.chunked_array(chunks, kind).__arrow_c_stream__(requested_schema)
 
@@ -142,3 +142,8 @@ class ArrowColumn(Rows):
         backend = self._backend
         with backend.current():
             return backend.host_strings(self._content.node, start, stop)
+
+
+def _of_type(array: Any, kind: Any) -> Any:
+    """An array cast to a type; one of it stays: pyarrow's cast of lists of runs makes one that is not valid."""
+    return array if array.type == kind else array.cast(kind)

@@ -34,7 +34,7 @@ def dtype_of(content: Content, backend: Backend, *, categories: bool = True) -> 
         return interop_cudf.plain_dtype(kind, content.stored)
     # pandas' dtype of integers depends on whether there are nulls.
     nulls = node.null_count > 0 and backend.device == "cpu" and not is_dictionary
-    buffers = arrow_columns.describe(pa.nulls(1, kind) if nulls else arrow_columns.no_rows(kind))
+    buffers = arrow_columns.one_null(kind) if nulls else arrow_columns.describe(arrow_columns.no_rows(kind))
     if is_dictionary and categories:  # they are part of the dtype
         buffers.children = tuple(backend.read(node.children))
     return backend.interop.build(buffers, kind, content.stored).dtype

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import secrets
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
@@ -405,13 +404,14 @@ def send(path: str, target: Remote | Any) -> None:
 
 
 def _copy(file: BinaryIO, target: Any) -> None:
-    """Write the bytes of a file; a raw one takes as many at a time as it likes, and says how many."""
-    if not isinstance(target, io.RawIOBase):
-        shutil.copyfileobj(file, target, _PART)
-        return
-    while left := memoryview(file.read(_PART)):
+    """Write the bytes of a file; what takes some of them at a time says how many, as raw files do."""
+    raw = isinstance(target, io.RawIOBase)
+    while content := file.read(_PART):
+        left: Any = content
         while left:
             written = target.write(left)
-            if not written:
+            if raw and not written:
                 raise BlockingIOError(f"a {type(target).__name__} takes no more bytes now")
-            left = left[written:]
+            # Others may say nothing, or something else.
+            partly = raw or (isinstance(written, int) and 0 < written < len(left))
+            left = memoryview(left)[written if partly else len(left) :]

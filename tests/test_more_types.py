@@ -48,6 +48,12 @@ ARRAYS: dict[str, pa.Array] = {
     "runs": pc.run_end_encode(pa.array(["a", "a", None, None, "b"] * 9)),
     "short runs": pc.run_end_encode(pa.array([*range(30)]), run_end_type=pa.int16()),
     "runs of decimals": pc.run_end_encode(pa.array([None, Decimal("1.5"), Decimal("1.5")])),
+    "lists of runs": pa.ListArray.from_arrays(
+        pa.array([0, 2, None, 5]), pc.run_end_encode(pa.array([1, 1, None, 2, 2]))
+    ),
+    "struct of uuids": pa.StructArray.from_arrays(
+        [pa.ExtensionArray.from_storage(pa.uuid(), pa.array(UUIDS[:5], pa.binary(16)))], ["a"]
+    ),
     "codes of lists": pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([[1], [2, 3]])),
     "codes of decimals": pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([Decimal(1), Decimal(2)])),
     "large": pa.array([["a"], None], pa.large_list(pa.large_binary())),
@@ -95,6 +101,9 @@ def test_files(name: str, tmp_path: Path) -> None:
 
 
 def storage_of(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.StructArray):
+        fields = [storage_of(array.field(i)) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(fields, array.type.names, mask=array.is_null())
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 

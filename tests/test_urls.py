@@ -441,6 +441,15 @@ def test_a_raw_file_that_takes_some_bytes_at_a_time() -> None:
         with pytest.raises(BlockingIOError, match="a Raw takes no more bytes"):
             write(Raw(8000))
 
+    class Wrapped:  # of no such class
+        file = io.BytesIO()
+
+        def write(self, piece: Any) -> int:
+            return self.file.write(piece[: len(piece) // 2 + 1])
+
+    frame.save(wrapped := Wrapped())
+    assert cudf_fsst.load(wrapped.file).equals(frame)
+
 
 def test_a_bytesio_with_its_own_write() -> None:
     class Counted(io.BytesIO):

@@ -266,14 +266,30 @@ def _bytes_of(array: Any) -> ColumnBuffers:
 
 
 def no_rows(kind: Any) -> Any:
-    """An array of a type, without rows; ``pa.array([], kind)`` knows only some types of dictionaries."""
+    """An array of a type, without rows; ``pa.array([], kind)`` knows only some types."""
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, no_rows(kind.storage_type))
     if _types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(
             no_rows(kind.index_type), no_rows(kind.value_type), ordered=kind.ordered, safe=False
         )
+    if _types.is_nested(kind) and any(map(_is_unknown_within, within(kind))):
+        return one_row(kind)[:0]
     return pa.nulls(0, kind) if holds_dictionary(kind) else pa.array([], kind)
+
+
+def _is_unknown_within(kind: Any) -> bool:
+    """Whether pyarrow makes no array, or none that is valid, of a type that has such a part."""
+    return isinstance(kind, pa.BaseExtensionType) or _types.is_run_end_encoded(kind)
+
+
+def one_null(kind: Any) -> ColumnBuffers:
+    """A column of one row, which is null."""
+    if not _types.is_nested(kind):
+        return describe(pa.nulls(1, kind))
+    column = describe(one_row(kind))
+    column.validity, column.null_count = np.zeros(1, np.uint8), 1
+    return column
 
 
 def one_row(kind: Any) -> Any:

@@ -62,7 +62,8 @@ class HostReader:
                 template = template.set(i, pa.field(field.name, pa.null()))  # which is for the labels alone
         with reading(source.paths[0]):
             try:
-                empty = template.empty_table().to_pandas()
+                arrays = [arrow_columns.no_rows(field.type) for field in template]
+                empty = pa.table(arrays, schema=template).to_pandas()
             except (LookupError, TypeError, AttributeError) as error:
                 raise ValueError(f"the notes that pandas leaves are damaged: {error!r}") from error
         #: Of the frame's columns.
