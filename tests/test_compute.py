@@ -337,6 +337,9 @@ def test_frames_do_not_change() -> None:
         lambda: f.fillna({"price": 0}, axis=1),
         lambda: f.sample(2, axis=1),
         lambda: f.query("price > 1", inplace=True),
+        lambda: f.dropna(inplace=True),
+        lambda: f.sort_values("price", inplace=True),
+        lambda: f.rename(columns={"price": 0}).sort_values(0, axis=1),
     ):
         with pytest.raises(TypeError, match=r"inplace|axis|change"):
             call()

@@ -112,7 +112,7 @@ class Changing(FrameSource):
         CompressedFrame
             Columns without missing values are shared. The others are decoded and compressed again one at a time.
         """
-        _refuse(options, axis=(0, "index", None))
+        refuse(options, axis=(0, "index", None))
         value, _ = interop_cudf.unwrap_proxy(value)
         if not self._labels.is_unique or getattr(value, "ndim", 0) > 1:
             return self._compressed_frame(self._range(0, None).fillna(value, **options))
@@ -171,7 +171,7 @@ class Changing(FrameSource):
         -------
         CompressedFrame
         """
-        _refuse(options)
+        refuse(options)
         if not self._labels.is_unique or self._labels.nlevels > 1:
             return self._compressed_frame(self._range(0, None).set_index(keys, drop=drop, append=append, **options))
         key_list = keys if isinstance(keys, list) else [keys]
@@ -200,7 +200,7 @@ class Changing(FrameSource):
         -------
         CompressedFrame
         """
-        _refuse(options)
+        refuse(options)
         with self._backend.current():
             labels = _on_host(self._range(0, 0).reset_index(level, drop=drop, **options).columns)
             index_frame = self._columns_at([])._range(0, None).reset_index(level, drop=drop)
@@ -264,7 +264,7 @@ class Changing(FrameSource):
         return self._make(self._backend, columns, _on_host(data.columns), index, self._proxied)
 
 
-def _refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
+def refuse(options: Mapping[str, Any], axis: Sequence[Any] = (0,)) -> None:
     """Raise TypeError for options that no compressed frame has."""
     if options.get("inplace") is True:
         raise TypeError("a compressed frame does not change, so there is no inplace=True")

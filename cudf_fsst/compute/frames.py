@@ -12,7 +12,7 @@ import pyarrow as pa
 from .. import selection
 from ..callers import at_caller
 from ..index import CompressedIndex
-from .changing import Changing
+from .changing import Changing, refuse
 from .columns import is_ordered
 from .groups import Groups
 from .labelled import ByLabels
@@ -62,7 +62,13 @@ class Frames(Changing, ByLabels, Written):
         Returns
         -------
         DataFrame
+
+        Raises
+        ------
+        TypeError
+            Columns are to be sorted, by ``axis=1``, or the frame itself, by ``inplace=True``.
         """
+        refuse(options, axis=(0, "index"))
         labels = by if isinstance(by, list) else [by]
         return self._rows_of(labels, lambda keys: keys.sort_values(by, **options), ignore_index)
 
@@ -88,6 +94,7 @@ class Frames(Changing, ByLabels, Written):
         """The rows without missing values in some columns, or in all; ``how`` and ``thresh`` as the library's."""
         if options.get("axis", 0) not in (0, "index"):
             raise TypeError("dropna drops rows; f.decompress().dropna(axis=...) drops columns")
+        refuse(options, axis=(0, "index"))
         labels = None if subset is None else subset if isinstance(subset, list) else [subset]
         known, plain = self._labels, set(options) <= {"axis", "how"} and options.get("how", "any") == "any"
         every = labels is None or (bool(labels) and all(isinstance(key, Hashable) and key in known for key in labels))
