@@ -193,7 +193,7 @@ def describe(
         inside = access.add(categories.plc_column)
         if inside.null_count():
             raise TypeError(f"dtype {dtype} cannot be compressed: one of its categories is missing")
-        kind = pa.dictionary(_codes_type(device_column), kind.value_type, kind.ordered)
+        kind = pa.dictionary(device_column.type().to_arrow(), kind.value_type, kind.ordered)
         buffers = _describe(device_column, kind, of_strings)
         buffers.children = (_describe(inside, kind.value_type, of_strings),)
     else:
@@ -249,10 +249,6 @@ def _type_of(dtype: Any) -> Any:
     if isinstance(dtype, cudf.IntervalDtype):
         return dtype.to_arrow()
     return cudf_dtype_to_pa_type(dtype)
-
-
-def _codes_type(column: Any) -> Any:
-    return column.type().to_arrow()
 
 
 def dtype_notes(dtype: Any) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from .arrow import decoding
 from .arrow_columns import no_rows
 from .dtypes import encode_dtype
 from .names import decode_name, encode_name
-from .objects import levels_of, objects_of, one_missing, reason, same_objects
+from .objects import changed_objects, levels_of, objects_of, one_missing, reason
 from .pandas_columns import NO_FORM, exact_index, plain_categories
 
 _WITH_FREQUENCY = (pd.DatetimeIndex, pd.TimedeltaIndex)
@@ -44,7 +44,7 @@ def check_exact(index: Any, notes: dict[str, Any], columns: Callable[[], Sequenc
     if (
         not equal
         or list(map(dtype_of_level, levels_of(rebuilt))) != list(map(dtype_of_level, levels_of(index)))
-        or not all(map(same_objects, objects_of(rebuilt), objects_of(index)))
+        or any(map(changed_objects, objects_of(rebuilt), objects_of(index)))
     ):
         raise TypeError(f"{in_words(index)} cannot be stored exactly; reset_index first")
 

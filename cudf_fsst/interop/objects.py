@@ -30,13 +30,11 @@ def objects_of(index: Any) -> Iterator[Any]:
             yield level.categories
 
 
-def same_objects(values: Any, expected: Any) -> bool:
-    """Whether objects, missing ones aside, came back from Arrow the same; 1 equals 1.0, but has another type."""
-    return not changed_objects(values, expected)
-
-
 def changed_objects(values: Any, expected: Any) -> list[Any]:
-    """The first of the objects, missing ones aside, that did not come back from Arrow the same; [] if all did."""
+    """The first of the objects, missing ones aside, that did not come back from Arrow the same; [] if all did.
+
+    1 equals 1.0, but has another type.
+    """
     values, expected = one_missing(values), one_missing(expected)
     types = list(map(type, expected))
     if list(map(type, values)) == types and not _COMPARED.intersection(types):

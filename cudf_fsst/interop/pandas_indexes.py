@@ -20,12 +20,12 @@ def view(index: Any) -> Any:
     return index.view()
 
 
-def nbytes(index: Any) -> int:
-    """Bytes that an index takes, Python's strings included."""
+def nbytes(data: Any, **options: bool) -> int:
+    """Bytes that an Index or a Series takes, Python's strings included; `options` are those of ``memory_usage``."""
     try:
-        return int(index.memory_usage(deep=True))
+        return int(data.memory_usage(deep=True, **options))
     except NotImplementedError:  # pandas cannot count string views deeply
-        return int(index.nbytes)
+        return int(data.nbytes)
 
 
 def with_names(index: Any, names: Sequence[Any]) -> Any:

@@ -11,6 +11,7 @@ from .. import loading
 from ..column import CompressedColumn
 from ..interop import cudf as interop_cudf
 from ..interop import faithful
+from ..interop import pandas as interop_pandas
 
 #: The preamble of a file: its sizes, a checksum of what says where its parts are and what theirs are, and its own.
 _HEAD_NBYTES = 64
@@ -67,18 +68,13 @@ def nbytes_of(value: Any) -> int:
 
 def _memory_usage(data: Any) -> int:
     if isinstance(data, pd.DataFrame):  # whose own sum has its labels as index, which not all can be
-        return _of_pandas(data.index) + sum(_of_pandas(column, index=False) for _, column in data.items())
+        return interop_pandas.nbytes(data.index) + sum(
+            interop_pandas.nbytes(column, index=False) for _, column in data.items()
+        )
     if isinstance(data, (pd.Series, pd.Index)):
-        return _of_pandas(data)
+        return interop_pandas.nbytes(data)
     used = data.memory_usage()  # of cuDF, which warns of `deep`
     return int(used.sum() if hasattr(used, "sum") else used)
-
-
-def _of_pandas(data: Any, **options: bool) -> int:
-    try:
-        return int(data.memory_usage(deep=True, **options))
-    except NotImplementedError:  # pandas cannot count string views deeply
-        return int(data.nbytes)
 
 
 def snapshot(value: Any) -> Any:
