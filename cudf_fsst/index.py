@@ -113,10 +113,10 @@ class CompressedIndex:
 
     # Labels -------------------------------------------------------------------------------------------------------
 
-    def to_library(self, backend: Backend, stream: Any = None) -> Any:
+    def to_library(self, backend: Backend) -> Any:
         """The index as the library has it, where the backend's columns are."""
         if self._pandas_index is None and self._stream is None:
-            return self.build(backend, backend.read(self.nodes, stream=stream) if self.levels else [])
+            return self.build(backend, backend.read(self.nodes) if self.levels else [])
         index = interop_pandas.view(self._as_pandas())
         return index if backend.device == "cpu" else interop_cudf.index_to_device(index)
 

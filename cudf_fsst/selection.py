@@ -195,16 +195,16 @@ def piece_nbytes(nbytes: int, *, on_gpu: bool) -> int:
     return max(_PIECE_NBYTES, nbytes // _PIECES if on_gpu else 0)
 
 
-def _of_memory(most: int) -> int:
-    from .device.memory import share_of_memory
-
-    return share_of_memory(most)
 
 
 def chunk_nbytes(chunk_bytes: Any, *, on_gpu: bool) -> int:
     """The argument of `map_chunks`, checked, or what None stands for."""
+    if chunk_bytes is None and on_gpu:
+        from .device.memory import share_of_memory
+
+        return share_of_memory(_MAPPED_NBYTES)
     if chunk_bytes is None:
-        return _of_memory(_MAPPED_NBYTES) if on_gpu else _PIECE_NBYTES
+        return _PIECE_NBYTES
     chunk_bytes = operator.index(chunk_bytes)
     if chunk_bytes <= 0:
         raise ValueError(f"chunk_bytes must be positive, not {chunk_bytes}")

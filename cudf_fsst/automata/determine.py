@@ -128,8 +128,8 @@ class _Subsets:
         self.reached: dict[Any, dict[int, int]] = {}
         self.moved: dict[tuple[int, int], int] = {}
 
-    def spend(self, steps: int = 1) -> None:
-        self.steps += steps
+    def spend(self) -> None:
+        self.steps += 1
         if self.steps > _MAX_STEPS:
             raise TooLarge(f"more than {_MAX_STEPS} steps")
 

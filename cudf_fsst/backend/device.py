@@ -56,9 +56,9 @@ class DeviceBackend:
 
     interop: Adapter = cudf
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(self) -> None:
         cudf.cudf_module()
-        self.device = cudf.current_device() if device is None else device
+        self.device = cudf.current_device()
 
     def check_stream(self, stream: Any) -> None:
         """Take any; what works on it checks it."""
@@ -213,9 +213,9 @@ class DeviceBackend:
                 found = _gpu().codecs.spread(node, buffers, lane=lane)
         return None if found is None else self.interop.build(found, kind, stored)
 
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
+    def match(self, node: Node, plan: search.Plan) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes; see `HostBackend.match`."""
-        with self.current(), MATCH, _gpu().Lane(stream) as lane:
+        with self.current(), MATCH, _gpu().Lane() as lane:
             _gpu().ahead.start("ask")
             found = _gpu().codecs.match(node, plan, lane=lane)
             if found is None:
@@ -234,9 +234,9 @@ class DeviceBackend:
         )
         return made, exact
 
-    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
+    def accept(self, node: Node, machine: RowAutomaton) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings; see `HostBackend.accept`."""
-        with self.current(), MATCH, _gpu().Lane(stream) as lane:
+        with self.current(), MATCH, _gpu().Lane() as lane:
             _gpu().ahead.start("ask more")
             found = _gpu().codecs.accept(node, machine, lane=lane)
         if found is None:
@@ -265,9 +265,9 @@ class DeviceBackend:
         made.owners = made.owners[0], values
         return made
 
-    def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
+    def validity(self, node: Node) -> ColumnBuffers:
         """Which rows are null, without their values."""
-        with self.current(), _gpu().Lane(stream) as lane:
+        with self.current(), _gpu().Lane() as lane:
             if not is_strings(node.type):
                 return _gpu().codecs.read([replace(node, values=(), children=())], lane=lane)[0]
             found = _gpu().codecs.validity(node, lane=lane)

@@ -109,7 +109,7 @@ class HostBackend:
         return self.read([part.values for part in parts])
 
     @MATCH
-    def match(self, node: Node, plan: search.Plan, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
+    def match(self, node: Node, plan: search.Plan) -> tuple[ColumnBuffers, bool] | None:
         """Answer a question about strings on their codes.
 
         Returns
@@ -118,7 +118,6 @@ class HostBackend:
             Booleans or int32, in an array that is the caller's own, which mean nothing where the validity says null;
             and whether that is the answer: else the rows found are candidates. None: the rows have to be decoded.
         """
-        self.check_stream(stream)
         try:
             values, exact = host_strings.match(node, plan)
         except OverflowError:  # a number that 32 bits do not hold
@@ -129,7 +128,7 @@ class HostBackend:
         return found, exact
 
     @MATCH
-    def accept(self, node: Node, machine: RowAutomaton, *, stream: Any = None) -> tuple[ColumnBuffers, bool] | None:
+    def accept(self, node: Node, machine: RowAutomaton) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings, by their codes.
 
         Returns
@@ -138,7 +137,6 @@ class HostBackend:
             A byte each, `automata.NO`, `YES` or `UNDECIDED`, in an array that is the caller's own, which mean nothing
             where the validity says null; and whether any is undecided. None: the rows have to be decoded.
         """
-        self.check_stream(stream)
         found = host.validity(node)
         found.type, found.values, found.itemsize = pa.bool_(), host_strings.accept(node, machine), 1
         return found, not machine.decides and bool((found.values == UNDECIDED).any())
@@ -161,9 +159,8 @@ class HostBackend:
         del node, values
         return None
 
-    def validity(self, node: Node, *, stream: Any = None) -> ColumnBuffers:
+    def validity(self, node: Node) -> ColumnBuffers:
         """Which rows are null, without their values."""
-        self.check_stream(stream)
         return host.validity(node)
 
     def host_strings(self, node: Node, start: int, stop: int | None) -> HostStrings:

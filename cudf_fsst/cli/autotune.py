@@ -46,11 +46,11 @@ class Tuned:
     best_gbps: float
 
 
-def generated_text(engine: Engine, nbytes: int, seed: int = 1) -> Any:
+def generated_text(engine: Engine, nbytes: int) -> Any:
     """A Series of about `nbytes` characters in rows of 10 to 43: words cut anywhere, as dbgen does it."""
     import pyarrow as pa
 
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     pool = " ".join(np.array(_WORDS)[rng.integers(0, len(_WORDS), _POOL_WORDS)].tolist()).encode()
     pool = pool[: max(nbytes, 1)]
     ends = np.cumsum(rng.integers(10, 44, len(pool) // 10 + 1))

@@ -91,7 +91,7 @@ def make_table(table: str, scale: float, folder: Path) -> Path:
     return file
 
 
-def run_column(engine: Engine, path: Path, column: str, rows: int | None = None, seed: int = 0) -> Report:
+def run_column(engine: Engine, path: Path, column: str, rows: int | None = None) -> Report:
     """Compress a column, decompress it, compare all rows, read some at random and compare them too.
 
     Parameters
@@ -102,8 +102,6 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
         A Parquet file and its column.
     rows
         Take only the first `rows` rows.
-    seed
-        Of the random rows.
 
     Raises
     ------
@@ -133,7 +131,7 @@ def run_column(engine: Engine, path: Path, column: str, rows: int | None = None,
     _compare(restored, series, f"column {column!r}")
 
     count = min(_TAKEN, len(series))
-    picked = np.random.default_rng(seed).integers(0, max(1, len(series)), count)
+    picked = np.random.default_rng(0).integers(0, max(1, len(series)), count)
     taken, take_seconds = _timed(engine, lambda: compressed.take(picked))
     _compare(taken, series.iloc[picked], f"random rows of {column!r}")
     for row in picked[:_SCALARS].tolist():

@@ -223,7 +223,7 @@ class Columns(Labelled, query.Questions):
         """An answer that some rows give as all do: the first missing one, and of each piece the one that answers."""
         if self._has_dictionary and self._content.node.null_count < len(self):
             with self._backend.current():
-                return getattr(self._distinct(), name)(**options)
+                return getattr(query.distinct_values(self), name)(**options)
         kind, pieces = self._content.type, self._default_pieces()
         ordered = pa.types.is_boolean(kind) if name in ("any", "all") else is_ordered(kind)
         if not ordered or len(pieces) < 2 or self._proxied:
@@ -241,9 +241,6 @@ class Columns(Labelled, query.Questions):
             candidates = self._backend.interop.concat_values([values for values in kept if len(values)])
             return getattr(candidates, name)(**options)
 
-    def _distinct(self) -> Any:
-        """A Series of the distinct values, a missing one with them."""
-        return query.distinct_values(self, missing=True)
 
 
 class Times:

@@ -46,12 +46,12 @@ def span(launches: Launches, prefix: str) -> float:
     return max(end for _, _, end in wanted) - min(begin for _, begin, _ in wanted)
 
 
-def median_span(call: Callable[[], Any], prefix: str, repeat: int, warmup: int = 1) -> float:
-    """Median `span` of a call, after `warmup` calls."""
+def median_span(call: Callable[[], Any], prefix: str, repeat: int) -> float:
+    """Median `span` of a call, after one that does not count."""
     spans = []
-    for _ in range(warmup + repeat):
+    for _ in range(1 + repeat):
         launches: Launches = []
         with recorded_launches(launches):
             call()
         spans.append(span(launches, prefix))
-    return statistics.median(spans[warmup:])
+    return statistics.median(spans[1:])

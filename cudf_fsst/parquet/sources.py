@@ -56,8 +56,6 @@ class Piece:
     fragment : pyarrow.dataset.ParquetFileFragment
         Of these row groups alone.
     path : str
-    file : int
-        Which of the files that are read; one may be there twice.
     groups : list of int
         Their numbers in the file.
     rows : int
@@ -70,7 +68,6 @@ class Piece:
 
     fragment: Any
     path: str
-    file: int
     groups: list[int]
     rows: int
     keys: dict[str, Any]
@@ -231,7 +228,7 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
     pieces_found = []
     paths: list[str] = []
     ranges: list[Ranges | None] = []
-    for file, fragment in enumerate(fragments):
+    for fragment in fragments:
         folder_keys = ds.get_partition_keys(fragment.partition_expression)
         for name, value in folder_keys.items():
             values = keys.setdefault(name, [])
@@ -251,7 +248,7 @@ def find(files: Files, columns: Sequence[str] | None, filters: Any) -> ParquetSo
             for groups in _pieces_of_groups([group_fragment.row_groups[0] for group_fragment in split]):
                 numbers, rows = [group.id for group in groups], sum(group.num_rows for group in groups)
                 part = fragment.subset(row_group_ids=numbers)
-                pieces_found.append(Piece(part, paths[-1], file, numbers, rows, folder_keys, ranges[-1]))
+                pieces_found.append(Piece(part, paths[-1], numbers, rows, folder_keys, ranges[-1]))
     schema = _selected(dataset.schema, columns, shown)
     pieces = tuple(pieces_found)
     places = tuple(paths), tuple(ranges)

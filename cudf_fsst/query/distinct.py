@@ -100,16 +100,13 @@ def unique(column: ColumnSource) -> Any:
     return column._out(values)
 
 
-def distinct_values(column: ColumnSource, *, missing: bool) -> Any:
-    """A Series of the values of strings some of which have a dictionary; some of them may be there twice.
+def distinct_values(column: ColumnSource) -> Any:
+    """A Series of the values of strings some of which have a dictionary, a missing one with them.
 
-    Parameters
-    ----------
-    missing
-        A missing value, where the column has one, is among them.
+    Some of them may be there twice.
     """
     with column._backend.current():
-        return _values_of_runs(column, _runs(column), missing=missing)
+        return _values_of_runs(column, _runs(column), missing=True)
 
 
 def nunique(column: ColumnSource, dropna: bool = True) -> int:

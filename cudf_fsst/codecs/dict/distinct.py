@@ -35,13 +35,13 @@ Codes = npt.NDArray[Any]
 class ValueTable:
     """Distinct values of rows of a scope, in order of first appearance."""
 
-    def __init__(self, strings: HostStrings, slots: int = _SLOTS) -> None:
+    def __init__(self, strings: HostStrings) -> None:
         validity = _NONE if strings.validity is None else strings.validity
         chars = address(strings.chars)
         self._strings = strings  # holds what `of` has addresses of
         self.of = chars, chars + strings.chars.size, strings.offsets, validity, strings.validity_offset
-        self.table = np.zeros(slots, np.uint32)
-        self.facts, self.rows = np.empty((slots // 2, 4), np.uint64), np.empty(slots // 2, np.int64)
+        self.table = np.zeros(_SLOTS, np.uint32)
+        self.facts, self.rows = np.empty((_SLOTS // 2, 4), np.uint64), np.empty(_SLOTS // 2, np.int64)
         self.count = 0
 
     @property
