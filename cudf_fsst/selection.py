@@ -195,8 +195,6 @@ def piece_nbytes(nbytes: int, *, on_gpu: bool) -> int:
     return max(_PIECE_NBYTES, nbytes // _PIECES if on_gpu else 0)
 
 
-
-
 def chunk_nbytes(chunk_bytes: Any, *, on_gpu: bool) -> int:
     """The argument of `map_chunks`, checked, or what None stands for."""
     if chunk_bytes is None and on_gpu:

@@ -242,7 +242,6 @@ class Columns(Labelled, query.Questions):
             return getattr(candidates, name)(**options)
 
 
-
 class Times:
     """Parts of dates and times of a column: ``column.dt``."""
 

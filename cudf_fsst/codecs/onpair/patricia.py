@@ -246,9 +246,9 @@ def _fill_records(words: Any, lengths: Any, count: int, order: Any, sizes: bool,
         while depth and _shared(words, lengths, parents[depth - 1], code) < lengths[parents[depth - 1]]:
             depth -= 1
         parent = parents[depth - 1] if depth else np.int64(words[code, 0] & np.uint64(255))
+        records[code, 8:] = records[parent, 8:]
         if depth and np.int64(lengths[parent]) == size:
             continue
-        records[code, 8 : 7 + size] = records[parent, 8 : 7 + size]
         records[code, 7 + size :] = code | (size - 1) << 12 if sizes else code
         parents[depth] = code
         depth += 1
@@ -391,6 +391,15 @@ def _fill(
             eights[slot, 0], eights[slot, 1] = low, node
 
 
+def records_of(
+    words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, *, sizes: bool
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """``records`` and ``order`` of a `PatriciaTrie`; the arguments are those of `build`."""
+    ordered = np.lexsort((lengths[256:count], words[256:count, 1].byteswap(), words[256:count, 0].byteswap())) + 256
+    records, order = np.empty((count, _RECORD // 2), np.uint16), np.empty(count - 256, np.uint16)
+    return records, order[: _fill_records(words, lengths, count, ordered, sizes, records, order)]
+
+
 def build(
     words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, *, sizes: bool, entries: int = 0
 ) -> PatriciaTrie:
@@ -406,9 +415,7 @@ def build(
     entries : int
         Of the double array; 0: as many as are good.
     """
-    ordered = np.lexsort((lengths[256:count], words[256:count, 1].byteswap(), words[256:count, 0].byteswap())) + 256
-    records, order = np.empty((count, _RECORD // 2), np.uint16), np.empty(count - 256, np.uint16)
-    order = order[: _fill_records(words, lengths, count, ordered, sizes, records, order)]
+    records, order = records_of(words, lengths, count, sizes=sizes)
     room = order.size + 1
     nodes, edges, starts = (np.empty((times * room, fields), np.int64) for times, fields in ((1, 4), (2, 2), (3, 3)))
     node_count, linked, started = _find_nodes(words, lengths, order, nodes, edges, starts)

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..jit import njit
-from ..unaligned import address
-from .trie import edge_shift, longest
+from .patricia import records_of
 
 #: Of hashes of prefixes: multipliers of the first byte, of each 4 bytes behind it, and of the length.
 MULTIPLIERS = (0x2545F491, 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F)
@@ -65,16 +64,14 @@ def _hash_of(low: Any, high: Any, length: int) -> Any:
 
 
 @njit()
-def _fill(words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges: Any, buckets: Any, best: Any) -> None:
-    trie_shift = edge_shift(edges)
+def _fill(words: Any, lengths: Any, count: int, records: Any, buckets: Any, best: Any) -> None:
     for code in range(256, count):
         more = np.int64(lengths[code]) - 1
         for level, step in enumerate(STEPS):
             if more & step == 0:
                 continue
             length = 1 + (more & -step)
-            found = np.int64(longest(words_at + 16 * code, length, pairs, edges, trie_shift))
-            best[4 * code + level] = np.uint16(found | (np.int64(lengths[found]) - 1) << 12)
+            best[4 * code + level] = records[code, 7 + length]
             hashed = _hash_of(words[code, 0], words[code, 1], length)
             wanted = (hashed << _HASH | np.uint64(level) << _LEVEL) & _WORD
             at: Any = np.int64(hashed * np.uint64(buckets.size // 2) >> np.uint64(32))
@@ -98,10 +95,9 @@ def _fill(words: Any, words_at: int, lengths: Any, count: int, pairs: Any, edges
                     at = at + 1 if 2 * at + 2 < buckets.size else 0
 
 
-def build(
-    words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, bits: int, trie: tuple[Any, Any]
-) -> Lookup:
-    """The prefixes of the first `count` symbols. There is room for four of every code."""
+def build(words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint8], count: int, bits: int) -> Lookup:
+    """The prefixes of the first `count` symbols, which ascend in length. There is room for four of every code."""
     lookup = Lookup(np.zeros(2 * BUCKETS[bits], np.uint32), np.zeros(4 << bits, np.uint16))
-    _fill(words, address(words), lengths, count, *trie, *lookup)
+    records, _ = records_of(words, lengths, count, sizes=True)
+    _fill(words, lengths, count, records, *lookup)
     return lookup

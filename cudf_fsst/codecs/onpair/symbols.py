@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ...lazy import lazy
 from . import patricia, prefixes
-from .trie import build
 
 #: Bits that a code may have.
 BITS = (10, 11, 12)
@@ -190,12 +189,6 @@ class OnPairTable:
         return _read_only(array)
 
     @lazy
-    def trie(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
-        """All symbols, to go through them byte by byte (``trie.py``)."""
-        pairs, edges = build(self.words, self.lengths, BYTES + len(self.symbols))
-        return _read_only(pairs), _read_only(edges)
-
-    @lazy
     def patricia(self) -> patricia.PatriciaTrie:
         """What the host finds the longest symbol with (``patricia.py``)."""
         trie = patricia.build(self.words, self.lengths, len(self), sizes=True)
@@ -206,7 +199,7 @@ class OnPairTable:
     @lazy
     def prefixes(self) -> prefixes.Lookup:
         """What a GPU's encoder finds the longest symbol with (``prefixes.py``)."""
-        lookup = prefixes.build(self.words, self.lengths, len(self), self.bits, self.trie)
+        lookup = prefixes.build(self.words, self.lengths, len(self), self.bits)
         return prefixes.Lookup(_read_only(lookup.buckets), _read_only(lookup.longest))
 
     @lazy
