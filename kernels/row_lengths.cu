@@ -536,18 +536,6 @@ extern "C" __global__ void __launch_bounds__(256)
   if (thread < count * LOCATE_LANES && lane_id() % LOCATE_LANES == 0) starts[i] = min(start, s.chars);
 }
 
-// `bits` bits from bit `from_bit` of `from` to bit 0 of `to`; the last word is filled with zeros. One thread a word.
-extern "C" __global__ void __launch_bounds__(256) copy_bits(const u32* from, u64 from_bit, u64 bits, u32* to) {
-  const u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x;
-  if (32 * i >= bits) return;
-  const u64 first = from_bit + 32 * i, last = from_bit + min(32 * i + 32, bits) - 1;
-  const u32 shift = u32(first % 32);
-  const u32 low = from[first / 32], high = last / 32 > first / 32 ? from[last / 32] : 0;
-  const u64 left = bits - 32 * i;
-  const u32 mask = left >= 32 ? ~0u : (1u << left) - 1;
-  to[i] = __funnelshift_r(low, high, shift) & mask;
-}
-
 // Validity of rows row_begin .. row_end of every segment that has some to write. Columns that write none have no bits: the out_bit of
 // all their segments is that of the next column. Words behind a column's last row become 0. One thread a word, whole warps.
 extern "C" __global__ void __launch_bounds__(256)
