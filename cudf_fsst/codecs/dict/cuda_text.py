@@ -109,10 +109,6 @@ class Writing:
         fields = [field for writing in writings for field in writing.fields(Codes(0, 1, writing.rows), 0, _NOWHERE, 1)]
         tables.add_jobs(read_kernel("dict_places"), launch.SCAN_THREADS, [1] * len(writings), fields)
 
-    def release(self) -> None:
-        """Give the memory back."""
-        self._work.release()
-
 
 class WritingPiece(NamedTuple):
     """Rows of a `Writing` from `first` on, and where its rows go."""

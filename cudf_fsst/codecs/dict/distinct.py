@@ -93,7 +93,25 @@ class _Chunk(NamedTuple):
     codes: Codes | None
 
 
-class Distinct:
+class _FirstRows:
+    """Distinct values by the rows where they are first."""
+
+    _strings: HostStrings
+    firsts: npt.NDArray[np.int64]
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of each value."""
+        offsets, firsts = self._strings.offsets, self.firsts
+        return offsets[firsts + 1].astype(np.int64) - offsets[firsts]
+
+    def values(self) -> HostStrings:
+        """The values."""
+        strings = self._strings
+        return text.gather(HostStrings(strings.rows, strings.chars, strings.offsets), self.firsts)
+
+
+class Distinct(_FirstRows):
     """Distinct values of a scope, by first appearance, and the codes of its rows.
 
     Parameters
@@ -125,7 +143,7 @@ class Distinct:
                 if chunk_values is None or numbers is None:
                     return
                 self._chunks.append((chunk_values, numbers))
-        self.complete = True
+        self.firsts, self.complete = self._table.firsts, True
 
     def _number_chunk(self, strings: HostStrings, first: int, last: int, most: int) -> _Chunk | None:
         table = ValueTable(strings)
@@ -136,22 +154,6 @@ class Distinct:
         return _Chunk(
             first, last, table.firsts, codes.astype(f"<u{itemsize}") if itemsize <= self._code_nbytes else None
         )
-
-    @property
-    def firsts(self) -> npt.NDArray[np.int64]:
-        """The row where each value is first."""
-        return self._table.firsts
-
-    @property
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """Bytes of each value."""
-        offsets, firsts = self._strings.offsets, self.firsts
-        return offsets[firsts + 1].astype(np.int64) - offsets[firsts]
-
-    def values(self) -> HostStrings:
-        """The values."""
-        strings = self._strings
-        return text.gather(HostStrings(strings.rows, strings.chars, strings.offsets), self.firsts)
 
     def codes(self, first: int, last: int) -> Codes:
         """Codes of rows, which begin and end with chunks; 0 of null ones."""
@@ -220,11 +222,11 @@ class DictionaryRows:
         return text.gather(self.all_values, self.all_codes[rows].astype(np.int64))
 
 
-class CodedDistinct:
+class CodedDistinct(_FirstRows):
     """Distinct values of rows that come with codes, with the members of `Distinct`: the codes tell equal rows."""
 
     def __init__(self, coded: DictionaryRows, most: int) -> None:
-        values = self._values = coded.all_values
+        values = self._strings = coded.all_values
         self._codes = coded.all_codes
         table = ValueTable(values)
         same = table.insert(0, values.rows, values.rows + 1)
@@ -234,18 +236,10 @@ class CodedDistinct:
         validity = _NONE if coded.validity is None else coded.validity
         count = kernels.number_by_first_row(self._codes, validity, same, numbers, order)
         self.complete = count >= 0
-        self._firsts = table.firsts[order[: max(count, 0)]]
+        self.firsts = table.firsts[order[: max(count, 0)]]
         self._numbers = np.maximum(numbers, 1)[same] - 1  # of each value of the dictionary
 
-    @property
-    def sizes(self) -> npt.NDArray[np.int64]:
-        offsets = self._values.offsets
-        return offsets[self._firsts + 1].astype(np.int64) - offsets[self._firsts]
-
-    def values(self) -> HostStrings:
-        return text.gather(self._values, self._firsts)
-
     def codes(self, first: int, last: int) -> Codes:
-        out = np.empty(last - first, f"<u{plan.itemsize(self._firsts.size)}")
+        out = np.empty(last - first, f"<u{plan.itemsize(self.firsts.size)}")
         kernels.renumber(self._codes[first:last], self._numbers, out)
         return out
