@@ -432,10 +432,6 @@ def _read_frame(header: dict[str, Any], frames: list[Any]) -> CompressedFrame:
     return frame.to_device() if on_device else frame
 
 
-def _is_device_object(data: Any) -> bool:
-    return bool(data.device != "cpu")
-
-
 def _register() -> None:
     """Everything that changes nothing for objects of other packages."""
     for cls in _classes():
@@ -451,7 +447,7 @@ def _register() -> None:
         from dask_cuda.is_device_object import is_device_object
     except ImportError:
         return
-    is_device_object.register((CompressedFrame, CompressedColumn), _is_device_object)
+    is_device_object.register((CompressedFrame, CompressedColumn), lambda data: data.device != "cpu")
 
 
 _register()

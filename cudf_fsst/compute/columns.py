@@ -169,7 +169,8 @@ class Columns(Labelled, query.Questions):
         """
         with self._backend.current():
             none = self._range(0, 0)
-            if none.fillna(value, **options).dtype == none.dtype and not self._may_have_missing:
+            may_have_missing = self._content.node.null_count > 0 or self._may_have_nan
+            if none.fillna(value, **options).dtype == none.dtype and not may_have_missing:
                 return self
         return self._changed(lambda series: series.fillna(value, **options))
 
@@ -202,10 +203,6 @@ class Columns(Labelled, query.Questions):
     def _may_have_nan(self) -> bool:
         """Whether values may be missing that are no nulls of Arrow."""
         return bool(pa.types.is_floating(self._content.type))
-
-    @property
-    def _may_have_missing(self) -> bool:
-        return self._content.node.null_count > 0 or self._may_have_nan
 
     @at_caller
     def _whole(self, name: str, options: Mapping[str, Any]) -> Any:

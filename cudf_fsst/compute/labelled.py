@@ -34,7 +34,7 @@ class Labels:
             key = tuple(member(frame) if callable(member) else member for member in key)
         elif callable(key):
             key = key(frame)
-        if frame._index_levels > 1 or frame._labels.nlevels > 1 or (isinstance(key, tuple) and len(key) != 2):
+        if len(frame._index.names) > 1 or frame._labels.nlevels > 1 or (isinstance(key, tuple) and len(key) != 2):
             return frame.decompress().loc[key]
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         all_rows = isinstance(rows, slice) and rows == slice(None)
@@ -61,10 +61,6 @@ class Labelled(Rows):
     """Rows of a column or a frame by what the library makes of labels: the base of what both compute."""
 
     __slots__ = ()
-
-    @property
-    def _index_levels(self) -> int:
-        return len(self._index.names)
 
     def _row_numbers(self) -> Any:
         """Numbers of the rows, a Series of the library with the index."""

@@ -46,14 +46,21 @@ def predicates(expression: Any, names: Sequence[str], nodes: Sequence[Node]) -> 
     names, nodes
         Of the columns.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the format is not stable
-            tree = json.loads(expression.meta.serialize(format="json"))
-    except Exception:  # expressions of Python functions, which Polars cannot write down
+    tree = _tree_of(expression)
+    if tree is None:
         return [(str(expression), None)]
     reader = _FilterReader(names, nodes)
     return [(_text(conjunct), reader.predicate(conjunct)) for conjunct in _conjunction(tree)]
+
+
+def _tree_of(expression: Any) -> Any:
+    """An expression as JSON; None of one with Python functions, which Polars cannot write down."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the format is not stable
+            return json.loads(expression.meta.serialize(format="json"))
+    except Exception:  # whatever Polars raises
+        return None
 
 
 def _conjunction(tree: Any) -> Iterator[Any]:
@@ -93,12 +100,7 @@ def is_row_by_row(expression: Any) -> bool:
 
     Else no row may be left out before Polars has asked it: ``col("n") > col("n").mean()``.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _is_of_a_row(json.loads(expression.meta.serialize(format="json")))
-    except Exception:  # expressions of Python functions, which Polars cannot write down
-        return False
+    return _is_of_a_row(_tree_of(expression))
 
 
 def _is_of_a_row(tree: Any) -> bool:
@@ -113,7 +115,7 @@ def _is_of_a_row(tree: Any) -> bool:
             return all(map(_is_of_a_row, (condition, then, otherwise)))
         case {"Function": {"input": list(inputs), "function": {"Boolean": str() | dict() as function}}}:
             name = function if isinstance(function, str) else next(iter(function), "")
-            is_known = name in _OF_A_ROW and (name != "IsIn" or "Literal" in inputs[1])
+            is_known = name in _OF_A_ROW and (name != "IsIn" or "Literal" in inputs[-1])
             return is_known and all(map(_is_of_a_row, inputs))
         case {"Function": {"input": list(inputs), "function": {"StringExpr": str() | dict() as function}}}:
             return "ConcatVertical" not in function and all(map(_is_of_a_row, inputs))

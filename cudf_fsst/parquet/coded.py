@@ -80,13 +80,12 @@ def _with_dictionaries(piece: Piece, names: Sequence[str], schema: Any) -> list[
         # A path with a dot may be that of a struct's field.
         if "." not in name and name in places and is_any_text(file_schema.field(name).type):
             chunks = [metadata.row_group(group).column(places[name]) for group in piece.groups]
-            if all(chunk.has_dictionary_page and _is_codes(chunk) for chunk in chunks):
+            if all(
+                chunk.has_dictionary_page and chunk.total_uncompressed_size < _CODE_NBYTES * chunk.num_values
+                for chunk in chunks
+            ):
                 names_with_dictionaries.append(name)
     return names_with_dictionaries
-
-
-def _is_codes(chunk: Any) -> bool:
-    return bool(chunk.total_uncompressed_size < _CODE_NBYTES * chunk.num_values)
 
 
 def _coded(column: Any) -> DictionaryRows | None:

@@ -78,7 +78,7 @@ def moves_table(stats: SpillStats) -> list[list[str]]:
 def as_text(lines: Rows) -> list[str]:
     """Columns aligned: words to the left, numbers to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    numeric = [_is_number(cell) for cell in lines[-1]]
+    numeric = [cell[:1].isdigit() for cell in lines[-1]]
     return [
         "  ".join(
             cell.rjust(width) if right else cell.ljust(width)
@@ -86,7 +86,3 @@ def as_text(lines: Rows) -> list[str]:
         ).rstrip()
         for line in lines
     ]
-
-
-def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit()
