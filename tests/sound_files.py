@@ -247,7 +247,7 @@ def subjects() -> list[tuple[str, bytes]]:
             notes |= {"holds": "frame", "label_levels": []}
             described = schema.frame_to_bytes([("a", kind)], notes | {"columns": [{"dtype": None, "tree": tree}]})
             version = EXACT_VERSION if "scopes" in tree else FRAME_VERSION
-            storage.save_streams(path, streams=streams, schema=described, version=version)
+            storage.save(path, streams=streams, schema=described, version=version)
             made.append((f"frame of many {name}", path.read_bytes()))
         for name, labels in nested_labels():
             packed = pd.DataFrame(np.arange(6).reshape(2, 3)).fsst.compress()

@@ -13,6 +13,7 @@ import pytest
 import cudf_fsst
 import fresh
 from column_cases import DTYPES, STR, words
+from stored_file import save_column
 
 # Copies and pickles -------------------------------------------------------------------------------------------------
 
@@ -69,12 +70,10 @@ def test_save_and_load(dtype, tmp_path: Path) -> None:
 
 
 def test_load_of_foreign_schema(tmp_path: Path) -> None:
-    from cudf_fsst.files import storage
-
     column = words(10).fsst.compress()
     foreign = pa.schema([("a", pa.string())]).serialize().to_pybytes()
     for described in (b"", b"\x00" * 40, foreign):
-        storage.save(tmp_path / "column", segments=column.segments, schema=described)
+        save_column(tmp_path / "column", segments=column.segments, schema=described)
         with pytest.raises(ValueError, match="schema cannot be read"):
             cudf_fsst.load(tmp_path / "column")
 
@@ -94,13 +93,12 @@ def test_load_of_foreign_schema(tmp_path: Path) -> None:
     ids=str,
 )
 def test_load_of_a_schema_that_lies(key: str, value, tmp_path: Path) -> None:
-    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = words(10).fsst.compress()
     described = pa.ipc.read_schema(pa.py_buffer(schema.to_bytes("n", STR, pd.RangeIndex(10))[0]))
     notes = json.loads(described.metadata[b"cudf_fsst"]) | {key: value}
     lying = described.with_metadata({b"cudf_fsst": json.dumps(notes).encode()})
-    storage.save(tmp_path / "column", segments=column.segments, schema=lying.serialize().to_pybytes())
+    save_column(tmp_path / "column", segments=column.segments, schema=lying.serialize().to_pybytes())
     with pytest.raises(ValueError, match=r"(schema|index) cannot be read|10 rows, .* index has \d+ labels"):
         cudf_fsst.load(tmp_path / "column")

@@ -182,7 +182,7 @@ def saved_with(path: Path, labels: pd.Index, change: Any, *, codec: str = "raw",
     notes |= {"holds": "frame", "label_levels": levels}
     change(notes)
     fields = [("0", pa.int64()), ("1", pa.int64()), *(("label", kind or array.type) for array in arrays)]
-    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=3)
+    storage.save(path, streams=streams, schema=schema.frame_to_bytes(fields, notes), version=3)
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,9 @@ from cudf_fsst.codecs.fsst.symbols import SymbolTable
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.layout import LEVELS, TILE_SIZES
 from cudf_fsst.codecs.text.segment import Segment
-from cudf_fsst.files import storage
 from cudf_fsst.files.versions import FORMAT_VERSION, NEWEST_VERSION
 from handmade import handmade_segment, longest, rows_of, strings_of
-from stored_file import load_stored
+from stored_file import load_stored, save_column
 
 Rows = list[bytes | None]
 
@@ -56,7 +55,7 @@ def assert_agrees(rows: Rows, segments: list[Segment]) -> None:
     """The reference reader, `load` and the CPU codec all read `rows` from a file with `segments`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.fsst"
-        storage.save(path, segments=segments, schema=b"")
+        save_column(path, segments=segments, schema=b"")
         assert reference_reader.read(path) == rows
         assert rows_of(cpu.read(load_stored(path).segments)) == rows
 

@@ -123,9 +123,9 @@ def test_schemas_that_nobody_writes(change: dict[str, Any], tmp_path: Path) -> N
     notes |= change
     fields = [("a", notes.pop("type", pa.null()))]
     if not change:
-        storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
+        storage.save(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
         assert cudf_fsst.load(path).shape == (9, 1)
         return
-    storage.save_streams(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
+    storage.save(path, streams=[], schema=schema.frame_to_bytes(fields, notes))
     with pytest.raises(ValueError, match=r"frame\.fsst: "):
         cudf_fsst.load(path)

@@ -19,6 +19,7 @@ import pytest
 import cudf_fsst
 import fresh
 from column_cases import INDEXES, STR, words
+from stored_file import save_column
 
 
 def in_zone(zone) -> pd.Timestamp:
@@ -275,12 +276,11 @@ def test_frequency_that_its_name_does_not_tell(freq: pd.offsets.BaseOffset, tmp_
 
 def with_index_stream(path: Path, series: pd.Series, stream: bytes) -> None:
     """A stored column with another IPC stream as its index."""
-    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = series.fsst.compress()
     described, _ = schema.to_bytes(column.name, column.dtype, series.index)
-    storage.save(path, segments=column.segments, schema=described, index=stream)
+    save_column(path, segments=column.segments, schema=described, index=stream)
 
 
 def stream_of(*batches: pa.RecordBatch, **options: Any) -> bytes:
@@ -404,11 +404,10 @@ def test_streams_of_others(index: pd.Index, compression: str | None, tmp_path: P
 
 
 def test_load_wants_as_many_labels_as_rows(tmp_path: Path) -> None:
-    from cudf_fsst.files import storage
     from cudf_fsst.interop import schema
 
     column = words(10).fsst.compress()
     described, index = schema.to_bytes("n", STR, pd.RangeIndex(11))
-    storage.save(tmp_path / "column", segments=column.segments, schema=described, index=index)
+    save_column(tmp_path / "column", segments=column.segments, schema=described, index=index)
     with pytest.raises(ValueError, match="10 rows, but its stored index has 11 labels"):
         cudf_fsst.load(tmp_path / "column")

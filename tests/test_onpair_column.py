@@ -139,7 +139,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         codes = segment.codes.copy()
         codes[rng.integers(0, codes.size, 3)] ^= rng.integers(1, 256, 3, dtype=np.uint8)
         damaged = replace(segment, codes=codes)
-        storage.save_streams(path, streams=[(codec, [damaged])], schema=stored.schema, version=4)
+        storage.save(path, streams=[(codec, [damaged])], schema=stored.schema, version=4)
         try:
             cudf_fsst.load(path).decompress()
         except (ValueError, UnicodeDecodeError):

@@ -27,7 +27,7 @@ from cudf_fsst.files import sections, storage
 from cudf_fsst.files.versions import NEWEST_VERSION
 from handmade import handmade_segment, rows_of
 from reference_reader import rows_of_file
-from stored_file import load_stored
+from stored_file import Stored, load_stored, save_column
 
 PIECE = values.compress(np.zeros(1, np.uint8), codec="raw")[0]
 TABLE = SymbolTable.from_symbols([b"the ", b"fox", b"ab", b"a", b" "])
@@ -47,7 +47,7 @@ def small_column() -> list[Segment]:
 def saved(tmp_path: Path) -> Path:
     """A file with a schema, an index, two tables and two segments."""
     path = tmp_path / "c.fsst"
-    storage.save(path, segments=small_column(), schema=b"the schema", index=b"the index")
+    save_column(path, segments=small_column(), schema=b"the schema", index=b"the index")
     return path
 
 
@@ -83,22 +83,22 @@ def test_round_trip(saved: Path) -> None:
 @pytest.mark.parametrize("kind", [str, os.fsencode, Path])
 def test_paths(tmp_path: Path, kind: type) -> None:
     path = kind(os.fspath(tmp_path / "ö.fsst"))
-    storage.save(path, segments=small_column(), schema=b"")
+    save_column(path, segments=small_column(), schema=b"")
     assert load_stored(path).index is None
 
 
 def test_column_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
-    storage.save(path, segments=[], schema=b"s", index=b"")
+    save_column(path, segments=[], schema=b"s", index=b"")
     stored = load_stored(path)
-    assert stored == storage.Stored(1, [("fsst", [])], b"s", b"")
+    assert stored == Stored(1, [("fsst", [])], b"s", b"")
     assert rows_of_file(path.read_bytes()) == []
 
 
 def test_a_table_is_stored_once(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     segments = [handmade_segment([b"the fox"], table) for table in (TABLE, OTHER_TABLE, TABLE)]
-    storage.save(path, segments=segments, schema=b"")
+    save_column(path, segments=segments, schema=b"")
     assert [number for kind, number in places_of(path.read_bytes()) if kind == 3] == [0, 1]
     same_parts(load_stored(path).segments, segments)
 
@@ -106,7 +106,7 @@ def test_a_table_is_stored_once(tmp_path: Path) -> None:
 def test_equal_columns_make_equal_files(saved: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.fsst"
     stored = load_stored(saved)
-    storage.save(again, segments=stored.segments, schema=stored.schema, index=stored.index)
+    save_column(again, segments=stored.segments, schema=stored.schema, index=stored.index)
     assert again.read_bytes() == saved.read_bytes()
 
 
@@ -257,7 +257,7 @@ def test_a_text_mode_transfer_is_found(saved: Path) -> None:
 def test_save_replaces_and_follows_links(saved: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.fsst"
     link.symlink_to(saved)
-    storage.save(link, segments=[], schema=b"new")
+    save_column(link, segments=[], schema=b"new")
     assert link.is_symlink()
     assert load_stored(saved).schema == b"new"
     assert sorted(os.listdir(tmp_path)) == ["c.fsst", "link.fsst"]
@@ -267,13 +267,13 @@ def test_links_are_followed_wherever_they_lead(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "a").symlink_to("folder/b")
     (tmp_path / "folder" / "b").symlink_to("c")
-    storage.save(tmp_path / "a", segments=[], schema=b"new")  # nothing is there yet
+    save_column(tmp_path / "a", segments=[], schema=b"new")  # nothing is there yet
     assert (tmp_path / "a").is_symlink()
     assert (tmp_path / "folder" / "b").is_symlink()
     assert load_stored(tmp_path / "folder" / "c").schema == b"new"
     (tmp_path / "round").symlink_to("round")
     with pytest.raises(OSError, match=r"symbolic links: .*round'$"):
-        storage.save(tmp_path / "round", segments=[], schema=b"new")
+        save_column(tmp_path / "round", segments=[], schema=b"new")
     assert (tmp_path / "round").is_symlink()
     assert sorted(os.listdir(tmp_path)) == ["a", "folder", "round"]
 
@@ -299,12 +299,12 @@ def written_as(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666, 0o777], ids=oct)
 def test_save_keeps_permissions(saved: Path, mode: int, written_as: list[int]) -> None:
     saved.chmod(mode)
-    storage.save(saved, segments=[], schema=b"new")
+    save_column(saved, segments=[], schema=b"new")
     assert mode_of(saved) == mode
     assert set(written_as) == {0o600}
     link = saved.with_name("link")
     link.symlink_to(saved)
-    storage.save(link, segments=[], schema=b"newer")
+    save_column(link, segments=[], schema=b"newer")
     assert mode_of(saved) == mode
     assert load_stored(saved).schema == b"newer"
 
@@ -313,7 +313,7 @@ def test_save_keeps_permissions(saved: Path, mode: int, written_as: list[int]) -
 def test_new_files_have_the_permissions_of_new_files(tmp_path: Path, mask: int, written_as: list[int]) -> None:
     before = os.umask(mask)
     try:
-        storage.save(tmp_path / "c.fsst", segments=[], schema=b"")
+        save_column(tmp_path / "c.fsst", segments=[], schema=b"")
         (tmp_path / "other").touch()
     finally:
         os.umask(before)
@@ -328,7 +328,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 def test_save_keeps_owner_and_group(saved: Path) -> None:
     os.chown(saved, 1234, 4321)
     saved.chmod(0o640)
-    storage.save(saved, segments=[], schema=b"new")
+    save_column(saved, segments=[], schema=b"new")
     found = saved.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o640)
 
@@ -344,7 +344,7 @@ def test_no_other_group_gets_what_a_group_had(
     os.chown(saved, 1234, 4321)
     saved.chmod(mode)
     monkeypatch.setattr(os, "fchown", refuse)
-    storage.save(saved, segments=[], schema=b"new")
+    save_column(saved, segments=[], schema=b"new")
     assert load_stored(saved).schema == b"new"
     assert (saved.stat().st_gid, mode_of(saved)) == (os.getegid(), kept)
 
@@ -358,7 +358,7 @@ def test_a_failing_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, failing, fail)
     with pytest.raises(OSError, match="no space left"):
-        storage.save(saved, segments=[], schema=b"new")
+        save_column(saved, segments=[], schema=b"new")
     assert os.listdir(saved.parent) == [saved.name]
     assert saved.read_bytes() == data
 
@@ -370,7 +370,7 @@ def test_a_write_that_fails_half_way(saved: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(OSError, match="File too large"):
-            storage.save(saved, segments=[big], schema=b"new")
+            save_column(saved, segments=[big], schema=b"new")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert os.listdir(saved.parent) == [saved.name]
@@ -380,7 +380,7 @@ def test_a_write_that_fails_half_way(saved: Path) -> None:
 def test_save_into_a_missing_folder(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "c.fsst"
     with pytest.raises(FileNotFoundError, match=f": '{path}'$"):
-        storage.save(path, segments=[], schema=b"")
+        save_column(path, segments=[], schema=b"")
     assert os.listdir(tmp_path) == []
 
 
@@ -388,7 +388,7 @@ def test_save_onto_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     path = tmp_path / "folder"
     with pytest.raises(IsADirectoryError, match=f": '{path}'$"):
-        storage.save(path, segments=[], schema=b"")
+        save_column(path, segments=[], schema=b"")
     assert os.listdir(tmp_path) == ["folder"]
 
 
@@ -396,7 +396,7 @@ def test_save_onto_a_folder(tmp_path: Path) -> None:
 def test_damage_of_a_big_file_is_found_in_threads(tmp_path: Path) -> None:
     path = tmp_path / "c.fsst"
     segments = [handmade_segment([bytes([number]) * 300_000], TABLE, tile_size=1024) for number in range(4)]
-    storage.save(path, segments=segments, schema=b"")
+    save_column(path, segments=segments, schema=b"")
     same_parts(load_stored(path).segments, segments)
     data = bytearray(path.read_bytes())
     assert len(data) > 2**20
@@ -411,7 +411,7 @@ def test_bytes_that_arrive_later(compression: str | None, tmp_path: Path) -> Non
     """Buffers are looked at when they have arrived, and not before; nothing else is waited for, or twice."""
     streams: list[storage.Stream] = [("fsst", small_column()), ("raw", [PIECE] * 3)]
     of: dict[str, Any] = {"schema": b"a schema", "compression": compression, "version": 4}
-    storage.save_streams(tmp_path / "whole", streams=streams, **of)
+    storage.save(tmp_path / "whole", streams=streams, **of)
     contents: dict[int, Any] = {}
 
     def on_its_way(buffer: Any) -> Any:
@@ -427,7 +427,7 @@ def test_bytes_that_arrive_later(compression: str | None, tmp_path: Path) -> Non
         (codec, [replace(part, meta=on_its_way(part.meta), codes=on_its_way(part.codes)) for part in parts])
         for codec, parts in streams
     ]
-    storage.save_streams(tmp_path / "late", streams=late, arrived=arrived, **of)
+    storage.save(tmp_path / "late", streams=late, arrived=arrived, **of)
     assert not contents
     assert (tmp_path / "late").read_bytes() == (tmp_path / "whole").read_bytes()
 
@@ -440,7 +440,7 @@ def seconds(path: Path, streams: list[storage.Stream]) -> float:
     try:
         for _ in range(3):
             begin = time.process_time()
-            storage.save_streams(path, streams=streams, schema=b"")
+            storage.save(path, streams=streams, schema=b"")
             load_stored(path)
             times.append(time.process_time() - begin)
     finally:
@@ -471,7 +471,7 @@ def test_thousands_of_segments(tmp_path: Path) -> None:
     tables = [SymbolTable.from_symbols([b"%03d" % number]) for number in range(300)]
     rows = [[b"%03d" % (number % 300) * (number % 50), None][: 1 + number % 2] for number in range(9000)]
     segments = [handmade_segment(some, tables[number % 300]) for number, some in enumerate(rows)]
-    storage.save(path, segments=segments, schema=b"")
+    save_column(path, segments=segments, schema=b"")
     assert path.stat().st_size > 2 * sections.WORTH_THREADS
     stored = load_stored(path).segments
     same_parts(stored, segments)

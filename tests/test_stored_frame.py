@@ -55,7 +55,7 @@ def save_frame(
         "columns": [{"dtype": dtype, "tree": column}],
         "levels": [],
     }
-    storage.save_streams(path, streams=streams, schema=schema.frame_to_bytes([("a", kind)], notes), version=version)
+    storage.save(path, streams=streams, schema=schema.frame_to_bytes([("a", kind)], notes), version=version)
 
 
 # Offsets and codes --------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_rows_that_no_frame_has(rows: Any, tmp_path: Path) -> None:
     path = tmp_path / "frame.fsst"
     index = {"names": [None], "range": [0, rows, 1]}
     notes = {"labels": encode_labels(pd.RangeIndex(0)), "index": index, "columns": [], "levels": []}
-    storage.save_streams(path, streams=[], schema=schema.frame_to_bytes([], notes | {"rows": rows}))
+    storage.save(path, streams=[], schema=schema.frame_to_bytes([], notes | {"rows": rows}))
     with pytest.raises(ValueError, match=rf"frame\.fsst: .*{rows}"):
         cudf_fsst.load(path)
 

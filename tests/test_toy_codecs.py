@@ -48,7 +48,7 @@ def test_a_codec_says_since_which_version(tmp_path: Path) -> None:
     assert storage.version_of(path) == 4
     pd.testing.assert_series_equal(cudf_fsst.load(path).decompress(), frame["a"])
     stored = load_stored(path)
-    storage.save_streams(path, streams=stored.streams, schema=stored.schema, version=3)
+    storage.save(path, streams=stored.streams, schema=stored.schema, version=3)
     with pytest.raises(ValueError, match=f"codec b'{toy_values.NAME}' is not known"):
         cudf_fsst.load(path)
 
@@ -196,7 +196,7 @@ def test_damaged_codes(tmp_path: Path) -> None:
     codes = segment.codes.copy()
     codes[:] = 0
     damaged = replace(segment, codes=codes)
-    storage.save_streams(tmp_path / "a", streams=[(toy_text.NAME, [damaged])], schema=b"", version=4)
+    storage.save(tmp_path / "a", streams=[(toy_text.NAME, [damaged])], schema=b"", version=4)
     with pytest.raises(ValueError, match=r"segment 0: codes: tile \d+ does not decode"):
         load_stored(tmp_path / "a")
     with pytest.raises(ValueError, match=r"the codes of tile \d+ do not decode"):

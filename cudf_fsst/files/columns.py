@@ -100,8 +100,7 @@ def load(
         elif choose is not None:
             raise ValueError("holds a column, not a frame")
         else:
-            streams = list(file.read([0], later=[0]).values())
-            loaded = _text(storage.Stored(file.version, streams, file.schema, file.index))
+            loaded = _text(file, file.read([0], later=[0]))
         return replace(loaded, unchecked=file.unchecked)
 
 
@@ -114,7 +113,7 @@ def outline(path: storage.Target) -> Loaded:
     with storage.opened(path) as file:
         if file.version != FORMAT_VERSION:
             return _of_streams(file, None, True, outlined=True)
-        return _text(storage.Stored(file.version, list(file.outline([0]).values()), file.schema, file.index))
+        return _text(file, file.outline([0]))
 
 
 def save_text(
@@ -127,7 +126,8 @@ def save_text(
 ) -> None:
     """Write a column of strings in host memory as a file of version 1; `options` are those of `storage.save`."""
     described, stream = schema.to_bytes(name, dtype, index)
-    storage.save(path, segments=segments, schema=described, index=stream, **options)
+    streams = [(FIRST_TEXT, segments)]
+    storage.save(path, streams=streams, schema=described, index=stream, version=FORMAT_VERSION, **options)
 
 
 def save(
@@ -168,7 +168,7 @@ def save(
     names = [*map(str, labels), *(f"index {i}" for i in range(len(levels))), *(f"label {i}" for i in range(len(named)))]
     fields = [(name, content.type) for name, content in zip(names, everything, strict=True)]
     described_bytes = schema.frame_to_bytes(fields, notes)
-    storage.save_streams(
+    storage.save(
         path,
         streams=streams,
         schema=described_bytes,
@@ -327,12 +327,12 @@ def _nulls_and_strings(node: Node) -> Iterator[Node]:
         yield from _nulls_and_strings(child)
 
 
-def _text(stored: storage.Stored) -> Loaded:
+def _text(file: storage.Opened, streams: dict[int, storage.Stream]) -> Loaded:
     """The column of a file of version 1."""
-    segments = stored.segments
+    _, segments = streams[0]
     rows = sum(segment.rows for segment in segments)
-    name, dtype, notes = schema.from_bytes(stored.schema)
-    stream = check_index(notes, stored.index, rows)
+    name, dtype, notes = schema.from_bytes(file.schema)
+    stream = check_index(notes, file.index, rows)
     kind = arrow_type(dtype)
     node = of_parts(kind, segments)
     labels = pd.Index([name], dtype=object, tupleize_cols=False)

@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -43,103 +42,44 @@ _FAR_NBYTES, _FAR_THREADS = 32 << 20, 4
 _WRITERS = 4
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What a file holds, in host memory.
-
-    Attributes
-    ----------
-    version : int
-        1: a column; 2: a frame; others: either.
-    streams : list of (str, list of Part)
-        Of version 1 one; of others those that `cudf_fsst.files.trees` puts together.
-    schema : bytes
-        Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
-    index : bytes or None
-        A column's index, unless the schema describes it.
-    """
-
-    version: int
-    streams: list[Stream]
-    schema: bytes
-    index: bytes | None
-
-    @property
-    def segments(self) -> list[Segment]:
-        """Segments of a column.
-
-        Raises
-        ------
-        ValueError
-            This is something else.
-        """
-        codecs = [codec for codec, _ in self.streams]
-        if codecs != [FIRST_TEXT]:
-            raise ValueError(f"a column has one stream, of codec {FIRST_TEXT}, not {codecs}")
-        return list(self.streams[0][1])
-
-
 def save(
     path: Target,
     *,
-    segments: Sequence[Segment],
+    streams: Sequence[Stream],
     schema: bytes,
     index: bytes | None = None,
+    version: int = FRAME_VERSION,
     storage_options: Options = None,
     arrived: Arrived = None,
+    compression: str | None = None,
 ) -> None:
-    """Write a column to a file, at once or not at all (see `cudf_fsst.files.disk.writing`).
+    """Write the streams of a file, at once or not at all (see `cudf_fsst.files.disk.writing`).
 
     Parameters
     ----------
     path
         Where to; a symbolic link is followed. A BytesIO gets the bytes of the file from where it stands on.
-    segments
-        In host memory.
-    schema, index
-        Stored as they are.
+    streams
+        In host memory: of version 1 one, of others those that `cudf_fsst.files.trees` puts together.
+    schema
+        Names, exact dtypes and pandas metadata, as `cudf_fsst.interop` made them.
+    index
+        Of version 1, a column's index, unless the schema describes it.
+    version
+        1: a column; 2: a frame; others: either.
     storage_options
         For URLs.
     arrived : callable or None
-        Waits until a buffer of a segment, which is contiguous, holds what is to be written. None: all of them do.
+        Waits until a buffer of a part, which is contiguous, holds what is to be written. None: all of them do.
+    compression
+        An outer codec of the sections, with which the version is `NEWEST_VERSION`.
 
     Raises
     ------
     OSError
         The file cannot be written.
     """
-    _write(path, Sections(FORMAT_VERSION, [(FIRST_TEXT, segments)], schema, index, arrived), storage_options)
-
-
-def save_streams(
-    path: Target,
-    *,
-    streams: Sequence[Stream],
-    schema: bytes,
-    version: int = FRAME_VERSION,
-    storage_options: Options = None,
-    arrived: Arrived = None,
-    compression: str | None = None,
-) -> None:
-    """Write the streams of a file of a version after the first, at once or not at all; see `save`.
-
-    `compression`: an outer codec of the sections, with which the version is `NEWEST_VERSION`.
-    """
-    _write(path, Sections(version, streams, schema, None, arrived, compression), storage_options)
-
-
-def needed_version(streams: Sequence[Stream]) -> int:
-    """The first version after that of a column alone that can hold streams: their codecs say it."""
-    needed = {FRAME_VERSION}
-    for codec, own in streams:
-        if is_text(codec):
-            needed.add(of_text(codec).since())
-        else:
-            needed |= {of_values(codec).since(part.parameters) for part in own}
-    return max(needed)
-
-
-def _write(path: Target, sections: Sections, storage_options: Options) -> None:
+    sections = Sections(version, streams, schema, index, arrived, compression)
     if isinstance(path, io.BytesIO):
         for piece in sections.pieces():  # `writelines` would pass over the `write` of a subclass
             path.write(piece)
@@ -154,6 +94,17 @@ def _write(path: Target, sections: Sections, storage_options: Options) -> None:
 
         map_items(write, sections.runs, min(_WRITERS, num_threads()))
         write_at(file.fileno(), 0, [sections.head()])
+
+
+def needed_version(streams: Sequence[Stream]) -> int:
+    """The first version after that of a column alone that can hold streams: their codecs say it."""
+    needed = {FRAME_VERSION}
+    for codec, own in streams:
+        if is_text(codec):
+            needed.add(of_text(codec).since())
+        else:
+            needed |= {of_values(codec).since(part.parameters) for part in own}
+    return max(needed)
 
 
 class Destination(Protocol):
@@ -180,7 +131,7 @@ class Opened:
     version : int
     schema : bytes
     index : bytes or None
-        As in `Stored`.
+        As `save` was given them.
     codecs : list of str
         Of each stream.
     destination : Destination or None
@@ -353,7 +304,7 @@ def opened(path: Target, storage_options: Options = None, destination: Destinati
     Parameters
     ----------
     path
-        Of a file that `save` or `save_streams` wrote; or a URL, a file object, a BytesIO with its bytes.
+        Of a file that `save` wrote; or a URL, a file object, a BytesIO with its bytes.
     storage_options
         For URLs, as fsspec takes them.
     destination : Destination, optional

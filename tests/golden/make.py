@@ -25,8 +25,8 @@ sys.path.insert(0, str(FOLDER.parent))
 from cudf_fsst.codecs.fsst.symbols import SymbolTable  # noqa: E402
 from cudf_fsst.codecs.text import cpu  # noqa: E402
 from cudf_fsst.codecs.text.segment import Segment  # noqa: E402
-from cudf_fsst.files import storage  # noqa: E402
 from handmade import handmade_segment, strings_of  # noqa: E402  # needs the path above
+from stored_file import save_column  # noqa: E402
 
 Rows = list[bytes | None]
 
@@ -343,7 +343,7 @@ def main() -> None:
         if (FOLDER / f"{name}.fsst").exists():
             continue
         schema, index = schema_and_index(rows)
-        storage.save(FOLDER / f"{name}.fsst", segments=segments, schema=schema, index=index)
+        save_column(FOLDER / f"{name}.fsst", segments=segments, schema=schema, index=index)
         expected = [None if row is None else row.decode("latin-1") for row in rows]
         text = json.dumps(expected, indent=0, separators=(",", ":"))
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="ascii")
