@@ -116,16 +116,16 @@ def few_of(part: DictPart) -> Few | None:
     return cached.few_on_host
 
 
-def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-    """Write the answer of every row's value; of null rows it means nothing."""
+def look_up(part: DictPart, answers: npt.NDArray[Any], out: npt.NDArray[Any], begin: int = 0) -> None:
+    """Write the answer of the value of every row from `begin` on; of null rows it means nothing."""
     if not answers.size:  # nulls alone
         out[:] = 0
         return
-    for first, last in cut(0, part.rows, _WINDOW_ROWS):
-        codes, work = codes_of(part, first, last), []
-        for a, b in cut(0, last - first, _STEP_ROWS):
-            work.append(partial(kernels.look_up_codes, codes[a:b], answers, out[first + a : first + b]))
-        if not all(run(work, last - first, 0)):
+    for first, last in cut(begin, begin + out.size, _WINDOW_ROWS):
+        codes, into = codes_of(part, first, last), out[first - begin : last - begin]
+        steps = cut(0, into.size, _STEP_ROWS)
+        work = [partial(kernels.look_up_codes, codes[a:b], answers, into[a:b]) for a, b in steps]
+        if not all(run(work, into.size, 0)):
             raise damaged()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -18,15 +17,13 @@ from ..text import cpu as text
 from ..text.choose import codec_of
 from ..text.cpu_joined import DecodedRows, joined, put_valid
 from ..values import cpu as fixed
-from ..work import cut, run
-from . import cpu_kernels as kernels
+from ..work import cut
 from . import plan
-from .cpu import bits_of, codes_of, damaged
+from .cpu import bits_of, look_up
 from .distinct import Codes, ValueTable
 
 #: Characters of values that are decoded together.
 _VALUES_NBYTES = 2**26
-_STEP_ROWS = 2**16
 
 
 class Member(NamedTuple):
@@ -116,7 +113,7 @@ def _merged_part(members: Sequence[Member], values: HostStrings) -> DictPart:
         for member, (begin, end) in zip(members, pairwise(edges), strict=True):
             a, b = max(begin, start), min(end, stop)
             if a < b:
-                _renumber(member, a - begin, b - begin, piece[a - start : b - start])
+                look_up(member.part, member.numbers.astype(piece.dtype), piece[a - start : b - start], a - begin)
         codes += fixed.compress(piece if bitmap is None else fixed.fill_nulls(piece, bitmap, start), choice=plan.CODES)
     merged_values = members[0].part.values
     if merged_values.rows < values.rows:
@@ -126,14 +123,3 @@ def _merged_part(members: Sequence[Member], values: HostStrings) -> DictPart:
         codec = of_text(merged_values.segments[0].codec) if merged_values.segments else codec_of()
         merged_values = of_parts(merged_values.type, text.compress(values, codec, **sizes))
     return dict_part(merged_values, tuple(codes), validity, nulls, sum(member.part.chars for member in members))
-
-
-def _renumber(member: Member, first: int, last: int, out: Codes) -> None:
-    """Write codes of rows `first` to ``last - 1`` of a part."""
-    if not member.numbers.size:  # nulls alone
-        out[:] = 0
-        return
-    codes, numbers = codes_of(member.part, first, last), member.numbers.astype(out.dtype)
-    work = [partial(kernels.look_up_codes, codes[a:b], numbers, out[a:b]) for a, b in cut(0, last - first, _STEP_ROWS)]
-    if not all(run(work, last - first, 0)):
-        raise damaged()
