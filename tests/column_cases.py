@@ -65,6 +65,16 @@ INDEXES = {
 }
 
 
+#: Texts and nulls, one of them of many tiles.
+PHRASES = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
+
+
+def phrases(count: int, seed: int = 0) -> pd.Series:
+    """Of `PHRASES`; the first one has the row's number."""
+    picked = np.random.default_rng(seed).integers(0, len(PHRASES), count).tolist()
+    return pd.Series([PHRASES[i] if i else f"{PHRASES[0]} {row}" for row, i in enumerate(picked)], dtype="str")
+
+
 def words(count: int = 1000, *, seed: int = 1, nulls: bool = True) -> pd.Series:
     rng = np.random.default_rng(seed)
     parts = np.array(["deposits", "haggle", "slyly", "Größe", "", "final requests"], object)

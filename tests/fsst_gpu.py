@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from cudf_fsst.buffers import DeviceStrings, HostStrings
 from cudf_fsst.codecs.fsst.tuning import Choices
+from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text import launch as text_launch
-from cudf_fsst.codecs.text import plan
 from cudf_fsst.codecs.text.choose import codec_of
-from cudf_fsst.codecs.text.segment import Segment
+from cudf_fsst.codecs.text.segment import Segment, Segments
 from cudf_fsst.codecs.text.views import count_places
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Buffer, Emulator
@@ -198,6 +198,19 @@ _pieces = st.one_of(
     st.binary(max_size=20), st.sampled_from(WORDS), st.sampled_from([b"\0" * 300, b"ab" * 200, b"\xff"])
 )
 any_rows = st.lists(st.one_of(st.none(), st.lists(_pieces, max_size=8).map(b"".join)), max_size=60)
+
+
+def check_reads(gpu: Gpu, segments: Sequence[Segment], host: Sequence[Segment]) -> None:
+    """All rows, ranges, whole segments, and chosen rows, few and many."""
+    rows = sum(segment.rows for segment in segments)
+    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
+    kept = Segments(segments)
+    for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
+        same_strings(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
+    rng = np.random.default_rng(3)
+    for count in 0, 1, 40, 700:
+        chosen = rng.integers(0, rows, count)
+        same_strings(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
 
 
 def several(rng: np.random.Generator, count: int) -> list[list[bytes | None]]:

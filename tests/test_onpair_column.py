@@ -12,24 +12,17 @@ import pytest
 
 import cudf_fsst
 import reference_onpair
+from column_cases import PHRASES, phrases
 from cudf_fsst.codecs.onpair import OnPairTable
 from cudf_fsst.codecs.text import cpu_match, cpu_rows, plan
 from cudf_fsst.files import storage
 from stored_file import load_stored
 
-WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 60, "\0\0\x7f\x7f", "zz"]
-
-
-def strings(rows: int, seed: int = 0) -> pd.Series:
-    """Of words, with nulls, some of many tiles."""
-    picked = np.random.default_rng(seed).integers(0, len(WORDS), rows)
-    return pd.Series([WORDS[i] if i else f"{WORDS[0]} {row}" for row, i in enumerate(picked.tolist())], dtype="str")
-
 
 @pytest.mark.parametrize("level", ["default", "max"])
 @pytest.mark.parametrize("tile_size", ["auto", 128, 1024])
 def test_compress_read_and_store(level: str, tile_size: int | str, tmp_path: Path) -> None:
-    series = strings(2500)
+    series = phrases(2500)
     column = series.fsst.compress(codec="onpair", level=level, tile_size=tile_size)
     assert column.codec == "onpair"
     (table,) = column.tables
@@ -50,7 +43,7 @@ def test_compress_read_and_store(level: str, tile_size: int | str, tmp_path: Pat
 
 def test_the_stored_bytes_are_the_pages(tmp_path: Path) -> None:
     """A reader in plain Python, made from docs/format.md, decodes the codes of a file."""
-    series = strings(400)
+    series = phrases(400)
     series.fsst.compress(codec="onpair").save(tmp_path / "column.fsst")
     expected = "".join(row for row in series.dropna()).encode()
     found = b""
@@ -70,7 +63,7 @@ def test_questions(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answered on the codes, of several segments and tables."""
     monkeypatch.setattr(plan, "segment_size", lambda chars: 40_000)
     monkeypatch.setattr(plan, "TABLE_SCOPE", 80_000)
-    series = strings(3000)
+    series = phrases(3000)
     column = series.fsst.compress(codec="onpair", level=level)
     assert len(column.tables) > 1
     for module in (cpu_match, cpu_rows):
@@ -83,7 +76,7 @@ def test_questions(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda one: one.str.find("l"),
         lambda one: one.str.len(),
         lambda one: one == "zz",
-        lambda one: one.isin(["zz", "", WORDS[5]]),
+        lambda one: one.isin(["zz", "", PHRASES[5]]),
         lambda one: one.str.contains("e{2}|[o]l"),
         lambda one: one < "b",
         lambda one: one.str.contains("COFFEE|good", case=False),
@@ -97,19 +90,19 @@ def test_questions(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_are_given_and_kept() -> None:
-    series = strings(600)
+    series = phrases(600)
     table = cudf_fsst.train(series, codec="onpair")
     assert isinstance(table, OnPairTable)
     again = OnPairTable.from_bytes(table.to_bytes())
-    column = strings(500, 3).fsst.compress(table=again)
+    column = phrases(500, 3).fsst.compress(table=again)
     assert (column.codec, column.tables) == ("onpair", (table,))
-    pd.testing.assert_series_equal(column.decompress(), strings(500, 3))
+    pd.testing.assert_series_equal(column.decompress(), phrases(500, 3))
     with pytest.raises(ValueError, match="table is for codec 'onpair', not for 'fsst'"):
         series.fsst.compress(table=table, codec="fsst")
 
 
 def test_concat_compressor_and_frames(tmp_path: Path) -> None:
-    pieces = [strings(900, seed) for seed in range(3)]
+    pieces = [phrases(900, seed) for seed in range(3)]
     pieces = [piece.set_axis(range(900 * i, 900 * i + 900)) for i, piece in enumerate(pieces)]
     series = pd.concat(pieces)
     made = [piece.fsst.compress(codec=name) for piece, name in zip(pieces, ("onpair", "fsst", "onpair"), strict=True)]
@@ -131,7 +124,7 @@ def test_concat_compressor_and_frames(tmp_path: Path) -> None:
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     """Codes that do not decode are found when a file is loaded, although its checksums hold."""
     path = tmp_path / "column.fsst"
-    strings(3000).fsst.compress(codec="onpair").save(path)
+    phrases(3000).fsst.compress(codec="onpair").save(path)
     stored = load_stored(path)
     ((codec, (segment,)),) = stored.streams
     rng, refused = np.random.default_rng(5), 0
@@ -149,7 +142,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def test_spill_pool(tmp_path: Path) -> None:
     """Kept in memory, and on disk, in files of version 4."""
-    frame = pd.DataFrame({"text": strings(9000), "more": strings(9000, 4)})
+    frame = pd.DataFrame({"text": phrases(9000), "more": phrases(9000, 4)})
     compressed = frame.fsst.compress(codecs={"text": "onpair"})
     with cudf_fsst.SpillPool(host_limit="100 KiB", directory=tmp_path) as pool:
         for name in "abc":
@@ -166,7 +159,7 @@ def test_on_a_gpu(level: str) -> None:
     """The same bytes as on the host, and all that is read there."""
     import cudf
 
-    host = strings(20_000)
+    host = phrases(20_000)
     there = cudf.Series(host)
     column, expected = there.fsst.compress(codec="onpair", level=level), host.fsst.compress(codec="onpair", level=level)
     assert column.codec == "onpair"

@@ -15,11 +15,11 @@ from cudf_fsst.codecs.onpair.symbols import OnPairTable
 from cudf_fsst.codecs.task import ColumnTask
 from cudf_fsst.codecs.text import cpu, plan
 from cudf_fsst.codecs.text.layout import TILE_SIZES
-from cudf_fsst.codecs.text.segment import Segment, Segments
+from cudf_fsst.codecs.text.segment import Segment
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, WAYS, Gpu, column, same_strings, take_in_a_way, text
+from fsst_gpu import SEGMENT, WAYS, Gpu, check_reads, column, same_strings, take_in_a_way, text
 
 __all__ = ["emulator", "gpu"]
 ONPAIR = registry.of_text("onpair")
@@ -58,15 +58,7 @@ def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
         else:
             host += cpu.compress(strings, registry.of_text(name), tile_size=tile_size)
     segments = list(gpu.cuda.to_device(host))
-    rows = sum(segment.rows for segment in segments)
-    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
-    kept = Segments(segments)
-    for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
-        same_strings(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
-    rng = np.random.default_rng(3)
-    for count in 0, 1, 40, 700:
-        chosen = rng.integers(0, rows, count)
-        same_strings(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+    check_reads(gpu, segments, host)
 
 
 @pytest.mark.sampled(4)

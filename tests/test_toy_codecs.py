@@ -15,6 +15,7 @@ import cudf_fsst
 import toy_text
 import toy_values
 from checker import Case, HostNodes, PandasColumn, cases_for, check
+from column_cases import PHRASES, phrases
 from cudf_fsst.codecs import registry
 from cudf_fsst.codecs.text import cpu
 from cudf_fsst.files import storage
@@ -25,15 +26,6 @@ from stored_file import load_stored
 def _registered() -> Iterator[None]:
     with registry.registered(values=[toy_values], texts=[toy_text]):
         yield
-
-
-WORDS = ["a bottle of coffee", "  goodness  ", "", None, "Grüße, all of you", "aabbccddee" * 40, "\0\0\x7f\x7f", "zz"]
-
-
-def strings(rows: int, seed: int = 0) -> pd.Series:
-    """Of words, with nulls, and some rows of many tiles."""
-    picked = np.random.default_rng(seed).integers(0, len(WORDS), rows)
-    return pd.Series([WORDS[i] if i else f"{WORDS[0]} {row}" for row, i in enumerate(picked.tolist())], dtype="str")
 
 
 def test_a_codec_says_since_which_version(tmp_path: Path) -> None:
@@ -64,7 +56,7 @@ def test_names() -> None:
 
 def test_text(tmp_path: Path) -> None:
     """Compressed, read and taken, stored, and asked."""
-    series = strings(3000)
+    series = phrases(3000)
     column = series.fsst.compress(codec=toy_text.NAME)
     assert column.codec == toy_text.NAME
     assert {segment.codec for segment in column.segments} == {toy_text.NAME}
@@ -84,7 +76,7 @@ def test_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tile_size", [128, 1024])
 def test_questions(tile_size: int) -> None:
     """Answered without a search of the codec's own."""
-    series = strings(5000)
+    series = phrases(5000)
     column = series.fsst.compress(codec=toy_text.NAME, tile_size=tile_size)
     for ask in (
         lambda one: one.str.contains("ee", regex=False),
@@ -95,7 +87,7 @@ def test_questions(tile_size: int) -> None:
         lambda one: one.str.find("l"),
         lambda one: one.str.len(),
         lambda one: one == "zz",
-        lambda one: one.isin(["zz", "", WORDS[5]]),
+        lambda one: one.isin(["zz", "", PHRASES[5]]),
         lambda one: one.str.contains("e{2}|[o]l"),
         lambda one: one.str.fullmatch("(a|b)+.*e"),
         lambda one: one < "b",
@@ -105,7 +97,7 @@ def test_questions(tile_size: int) -> None:
 
 def test_codecs_of_one_column(tmp_path: Path) -> None:
     """A column whose rows have several codecs of text: read, taken, asked and stored."""
-    pieces = [strings(1000, seed) for seed in range(4)]
+    pieces = [phrases(1000, seed) for seed in range(4)]
     pieces = [piece.set_axis(range(1000 * i, 1000 * i + 1000)) for i, piece in enumerate(pieces)]
     names = [toy_text.NAME, "fsst", "fsst", toy_text.NAME]
     made = [piece.fsst.compress(codec=name) for piece, name in zip(pieces, names, strict=True)]
@@ -123,7 +115,7 @@ def test_codecs_of_one_column(tmp_path: Path) -> None:
 
 
 def test_given_tables() -> None:
-    series = strings(500)
+    series = phrases(500)
     table = cudf_fsst.train(series, codec=toy_text.NAME)
     assert table == toy_text.ToyTable()
     assert table.expand(bytes([98, 98 + 128, 0, 255])) == b"aaa\xff"
@@ -140,10 +132,10 @@ def test_compressor_and_frames(tmp_path: Path) -> None:
     """Data that comes piece by piece, frames of all kinds of columns, and their files."""
     compressor = cudf_fsst.Compressor(codec=toy_text.NAME)
     for seed in range(3):
-        compressor.append(strings(700, seed))
+        compressor.append(phrases(700, seed))
     column = compressor.finish()
     assert column.codec == toy_text.NAME
-    series = pd.concat([strings(700, seed) for seed in range(3)])
+    series = pd.concat([phrases(700, seed) for seed in range(3)])
     assert column.decompress().tolist() == series.tolist()
     lists = pd.Series(pd.array([["aa", None], [], None] * 700, dtype=pd.ArrowDtype(pa.list_(pa.string()))))
     frame = pd.DataFrame({"text": series.array, "lists": lists, "numbers": np.arange(2100)})
@@ -167,7 +159,7 @@ def test_checker(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_parquet(tmp_path: Path) -> None:
     """Read from, and written to."""
-    frame = pd.DataFrame({"text": strings(4000), "numbers": np.arange(4000)})
+    frame = pd.DataFrame({"text": phrases(4000), "numbers": np.arange(4000)})
     frame.to_parquet(tmp_path / "in.parquet", row_group_size=1500)
     codecs = {"text": toy_text.NAME, "numbers": toy_values.NAME}
     found = cudf_fsst.read_parquet(tmp_path / "in.parquet", codecs=codecs, device="cpu")
@@ -179,7 +171,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 def test_spill_pool(tmp_path: Path) -> None:
     """Kept in memory, and on disk."""
-    frame = pd.DataFrame({"text": strings(20_000), "numbers": np.arange(20_000)})
+    frame = pd.DataFrame({"text": phrases(20_000), "numbers": np.arange(20_000)})
     compressed = frame.fsst.compress(codecs={"text": toy_text.NAME, "numbers": toy_values.NAME})
     with cudf_fsst.SpillPool(host_limit="100 KiB", directory=tmp_path) as pool:
         for name in "abc":
@@ -191,7 +183,7 @@ def test_spill_pool(tmp_path: Path) -> None:
 
 def test_damaged_codes(tmp_path: Path) -> None:
     """Refused where a file is read, and where rows are."""
-    column = strings(300).fsst.compress(codec=toy_text.NAME)
+    column = phrases(300).fsst.compress(codec=toy_text.NAME)
     [segment] = column.segments
     codes = segment.codes.copy()
     codes[:] = 0

@@ -23,7 +23,7 @@ from cudf_fsst.interop import arrow_columns
 from emulation.conftest import emulator
 from emulation.device import FakeDevice, emulated
 from emulation.emulator import Emulator
-from fsst_gpu import SEGMENT, Gpu, column, same_segments, same_strings, text
+from fsst_gpu import SEGMENT, Gpu, check_reads, column, same_segments, text
 
 __all__ = ["emulator", "gpu"]
 
@@ -64,15 +64,7 @@ def test_reads(gpu: Gpu, names: list[str], tile_size: int) -> None:
     """All rows, ranges, whole segments, and chosen rows, few and many."""
     segments = of_codecs(gpu, names, tile_size)
     host = gpu.cuda.to_host(segments)
-    rows = sum(segment.rows for segment in segments)
-    same_strings(gpu.download(gpu.cuda.decompress(segments)), cpu.read(host))
-    kept = Segments(segments)
-    for start, stop in (0, rows), (5, rows // 2), (rows - 1, rows), (segments[0].rows, rows), (7, 7):
-        same_strings(gpu.download(gpu.cuda.take_range(kept, start, stop)), cpu.read(host, start, stop))
-    rng = np.random.default_rng(3)
-    for count in 0, 1, 40, 700:
-        chosen = rng.integers(0, rows, count)
-        same_strings(gpu.download(gpu.cuda.take(kept, chosen)), cpu.take(host, chosen))
+    check_reads(gpu, segments, host)
 
 
 def test_compress(gpu: Gpu) -> None:
