@@ -15,7 +15,8 @@
 #define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
-#define __forceinline__ inline __attribute__((always_inline))
+// Inlined everywhere, kernels took 1.8 times as long to build, and as long to run.
+#define __forceinline__ inline
 #define __grid_constant__
 
 // Kernels declare dynamic shared memory with this macro: an `extern` array has no size that ASan could check.
