@@ -54,6 +54,12 @@ COMPILED = [
     for file_number, (file, every) in enumerate(variants(architecture).items())
     for number in numbers(architecture, file_number, len(every))
 ]
+#: Files with more than one kernel. A macro writes several.
+SEVERAL = [
+    file for file in variants(OFTEN) if kernels.source(file).count("__global__") > 1 or "(name" in kernels.source(file)
+]
+#: The last set of constants of each file; with the others its kernels are alike.
+LAST = {file: len(every) - 1 for file, every in variants(OFTEN).items()}
 #: Bytes of a thread's local memory that kernels may use (arrays the compiler could not keep in registers, and spills).
 LOCAL_BYTES = {("onpair_train", 70): 8}
 
@@ -126,26 +132,28 @@ def test_every_file_is_declared() -> None:
     assert declared == {path.stem for path in kernels.folder().glob("*.cu")} | {"toy_text", "toy_values"}
 
 
+def check_kernels(cubin: bytes, file: str, architecture: int) -> dict[str, bytes]:
+    """Kernels keep nothing in local memory; the code of each."""
+    code = {name: code for name, code in _sections(cubin) if name.startswith(".text.")}
+    frames = _frame_sizes(cubin)
+    assert len(frames) >= len(code) > 0
+    assert max(frames.values()) <= LOCAL_BYTES.get((file, architecture), 0), (
+        f"a kernel of {[*code]} keeps values in local memory"
+    )
+    return code
+
+
+#: What `test_code_of_one_kernel` compiles as well.
+AGAIN = {(file, LAST[file], OFTEN) for file in SEVERAL}
+ONCE = [one for one in COMPILED if one not in AGAIN]
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("file", "number", "architecture"),
-    COMPILED,
-    ids=["-".join([Path(one[0]).name, *map(str, one[1:])]) for one in COMPILED],
+    ("file", "number", "architecture"), ONCE, ids=["-".join([Path(one[0]).name, *map(str, one[1:])]) for one in ONCE]
 )
 def test_compiles(file: str, number: int, architecture: int, compile_kernels: Callable[[str, Any, int], bytes]) -> None:
-    cubin = compile_kernels(file, variants(architecture)[file][number], architecture)
-    compiled = [name for name, _ in _sections(cubin) if name.startswith(".text.")]
-    frames = _frame_sizes(cubin)
-    assert len(frames) >= len(compiled) > 0
-    assert max(frames.values()) <= LOCAL_BYTES.get((file, architecture), 0), (
-        f"a kernel of {compiled} keeps values in local memory"
-    )
-
-
-#: The last set of constants of each file; with the others it is alike.
-ALONE = {file: every[-1] for file, every in variants(90).items()}
-#: Files with more than one kernel. A macro writes several.
-SEVERAL = [file for file in ALONE if kernels.source(file).count("__global__") > 1 or "(name" in kernels.source(file)]
+    check_kernels(compile_kernels(file, variants(architecture)[file][number], architecture), file, architecture)
 
 
 @pytest.mark.sampled(1)
@@ -155,12 +163,10 @@ def test_code_of_one_kernel(file: str, compile_kernels: Callable[..., bytes]) ->
 
     As good as these where it is one of several that share a template: its variables in shared memory lie elsewhere.
     """
-    variant = ALONE[file]
+    variant = variants(OFTEN)[file][LAST[file]]
     moved = {".text.mask_count", ".text.fsst_take_few", ".text.onpair_take_few"}
-    whole = {name: code for name, code in _sections(compile_kernels(file, variant, 90)) if name.startswith(".text.")}
-    assert whole
-    for name, code in whole.items():
-        sections = dict(_sections(compile_kernels(file, variant, 90, name.removeprefix(".text."))))
+    for name, code in check_kernels(compile_kernels(file, variant, OFTEN), file, OFTEN).items():
+        sections = dict(_sections(compile_kernels(file, variant, OFTEN, name.removeprefix(".text."))))
         assert [one for one in sections if one.startswith(".text.")] == [name]
         assert sections[name] == code or name in moved, name
         assert abs(len(sections[name]) - len(code)) < len(code) / 100, name
@@ -169,7 +175,8 @@ def test_code_of_one_kernel(file: str, compile_kernels: Callable[..., bytes]) ->
 def test_quick_code(compile_kernels: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     """What whoever waits gets; it may keep values in local memory."""
     monkeypatch.setattr(kernels, "OPTIONS", (*kernels.OPTIONS, kernels.QUICK))
-    cubin = compile_kernels("fsst_search", ALONE["fsst_search"], 90, "fsst_search")
+    defines = variants(OFTEN)["fsst_search"][LAST["fsst_search"]]
+    cubin = compile_kernels("fsst_search", defines, OFTEN, "fsst_search")
     assert [name for name, _ in _sections(cubin) if name.startswith(".text.")] == [".text.fsst_search"]
 
 
