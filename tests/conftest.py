@@ -121,11 +121,12 @@ def _covering(every: list[pytest.Item], kept: list[int], together: int) -> set[i
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none, and say why."""
+    """Skip what needs a GPU where there is none, and say why; begin with what takes long."""
     unneeded = set(_mark_slow(items))
     if unneeded and os.environ.get("CUDF_FSST_ALL_CASES") != "1":
         items[:] = [item for item in items if item not in unneeded]
         config.hook.pytest_deselected(items=list(unneeded))
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     wanted = [item for item in items if item.get_closest_marker("gpu")]
     reason = _why_no_gpu() if wanted else None
     if reason is not None:

@@ -70,6 +70,7 @@ def test_hostile_files(tmp_path: Path) -> None:
     check_counts(campaign(tmp_path, 0, QUICK), QUICK)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_many_hostile_files(tmp_path: Path) -> None:
     processes = len(os.sched_getaffinity(0))
@@ -80,6 +81,7 @@ def test_many_hostile_files(tmp_path: Path) -> None:
     check_counts(counts, each * processes)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_bounds_of_arrays(tmp_path: Path) -> None:
     """Compiled functions that look at every index, as Numba's others do not."""

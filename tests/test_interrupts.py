@@ -24,6 +24,7 @@ def test_some_of_each_kind() -> None:
     assert sum(interrupted("all", 1, 60).values()) > 80
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("signals", 400), ("starts", 150), ("steps", 150)])
 def test_many(kind: str, count: int) -> None:

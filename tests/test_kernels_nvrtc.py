@@ -148,6 +148,7 @@ AGAIN = {(file, LAST[file], OFTEN) for file in SEVERAL}
 ONCE = [one for one in COMPILED if one not in AGAIN]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("file", "number", "architecture"), ONCE, ids=["-".join([Path(one[0]).name, *map(str, one[1:])]) for one in ONCE]
@@ -156,6 +157,7 @@ def test_compiles(file: str, number: int, architecture: int, compile_kernels: Ca
     check_kernels(compile_kernels(file, variants(architecture)[file][number], architecture), file, architecture)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("file", SEVERAL, ids=[Path(file).name for file in SEVERAL])
 def test_code_of_one_kernel(file: str, compile_kernels: Callable[..., bytes]) -> None:

@@ -165,6 +165,7 @@ def test_random_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     check_many(PATTERNS // 50, 1, monkeypatch)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_many_random_patterns(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def test_contents(wheel: Path) -> None:
     assert package == sources | kernels | {"py.typed"}
 
 
+@pytest.mark.long
 def test_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment)
