@@ -75,9 +75,9 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
     """
     values: list[fixed.StreamTask] = []
     strings: list[ColumnTask] = []
-    for number, one in enumerate(columns):
+    for number, task in enumerate(columns):
         try:
-            _collect(one, values, strings)
+            _collect(task, values, strings)
         except ValueError as error:
             error.column = number  # type: ignore[attr-defined]  # for whoever names the column
             raise
@@ -107,13 +107,13 @@ def compress(columns: Sequence[ColumnTask], *, lane: Lane, outbox: Outbox | None
     if apart:
         rest, nodes = every, _compress_apart(apart, others, lane, outbox)
         every = (nodes[i] if i in nodes else next(rest) for i in range(len(strings)))
-    made = iter(streams)
-    return [_build(one.column, made, every) for one in columns]
+    of_values = iter(streams)
+    return [_build(task.column, of_values, every) for task in columns]
 
 
 def _compress_apart(tasks: Mapping[int, ColumnTask], others: int, lane: Lane, outbox: Outbox | None) -> dict[int, Node]:
     """Columns of strings, those for which the same codecs compete together; a scope may have a dictionary."""
-    made: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     for codecs in dict.fromkeys(task.texts for task in tasks.values()):
         own = {i: task for i, task in tasks.items() if task.texts == codecs}
         wanted = list(own.values())
@@ -122,8 +122,8 @@ def _compress_apart(tasks: Mapping[int, ColumnTask], others: int, lane: Lane, ou
         waits.run(lane, dictionary.dictionaries(columns, lane=lane, outbox=outbox, others_nbytes=others))
         plain = dictionary.plain_tasks(columns)
         (segments,) = waits.run(lane, text.steps(codecs, plain, lane=lane, outbox=outbox)) if plain else ((),)
-        made |= zip(own, dictionary.nodes(columns, iter(segments)), strict=True)
-    return made
+        nodes |= zip(own, dictionary.nodes(columns, iter(segments)), strict=True)
+    return nodes
 
 
 def _compress_long(
@@ -172,10 +172,10 @@ def _compress_text(
         steps.append(fixed.compress(values, lane=lane, outbox=outbox))
     # Strings that are too long to be compressed together take all the workspace that the memory rule allows.
     if len(steps) == 2 and takes_all(strings):
-        made = [waits.run(lane, one)[0] for one in steps]
+        results = [waits.run(lane, step)[0] for step in steps]
     else:
-        made = waits.run(lane, *steps)
-    return columns, made[0] if strings else (), made[-1] if values else ()
+        results = waits.run(lane, *steps)
+    return columns, results[0] if strings else (), results[-1] if values else ()
 
 
 def compare(node: Node, span: Span, *, lane: Lane) -> Any:

@@ -97,7 +97,7 @@ class _Candidate:
     def __init__(self, encoder: TileEncoder, limits: Sequence[int]) -> None:
         every = [encoder.training_nbytes(len(limits), limit) for limit in dict.fromkeys(limits)]
         self.encoder, self._limits, self._each = encoder, limits, every[0]
-        self.in_turns = max(one.in_turns for one in every)
+        self.in_turns = max(nbytes.in_turns for nbytes in every)
         self._trained: Any = None
 
     def reserve(self, work: Workspace) -> None:
@@ -128,10 +128,10 @@ class _Candidate:
 
     def upload(self, lane: Lane) -> None:
         """Make what the encoder reads of the tables, where the host does that."""
-        made = [self.encoder.lookup(table, 0) for table in self.tables]
-        self.lookups = [(at, one.nbytes) for (at, _), one in zip(self.lookups, made, strict=True)]
-        for (at, _), one in zip(self.lookups, made, strict=True):
-            lane.upload(at, one)
+        lookups = [self.encoder.lookup(table, 0) for table in self.tables]
+        self.lookups = [(at, lookup.nbytes) for (at, _), lookup in zip(self.lookups, lookups, strict=True)]
+        for (at, _), lookup in zip(self.lookups, lookups, strict=True):
+            lane.upload(at, lookup)
 
 
 class _Round:
@@ -159,36 +159,36 @@ class _Round:
         limits = [column.chars_limit for column in columns for _ in range(column.scopes)]
         self.candidates = [_Candidate(encoder, limits) for encoder in encoders]
         compared = len(encoders) > 1
-        self.first = [one for one in self.candidates if one.encoder.host_lookup and compared]
+        self.first = [candidate for candidate in self.candidates if candidate.encoder.host_lookup and compared]
         self._tiles = [_most_tiles(column) for column in columns for _ in range(column.scopes)]
         plain = sum(column.chars_limit + column.task.strings.rows * 4 for column in columns)
         room = scratch_limit(plain) - sum(_nbytes(encoders, column, len(limits)) for column in columns)
-        self.groups = self._grouped([one for one in self.candidates if one not in self.first], room)
+        self.groups = self._grouped([candidate for candidate in self.candidates if candidate not in self.first], room)
         at_a_time = max([sum(nbytes for _, nbytes in group) for group in self.groups], default=0)
-        self._turns_nbytes = at_a_time + sum(one.in_turns for one in self.first)
+        self._turns_nbytes = at_a_time + sum(candidate.in_turns for candidate in self.first)
         given = [column._replace(scopes=0) for column in columns]  # nothing is trained but here
         self.room = make_room(given, lane, sides[:1], work, encode=False, more=self._reserve)
         self._take(work)
 
-    def _grouped(self, some: Sequence[_Candidate], room: int) -> list[list[tuple[_Candidate, int]]]:
+    def _grouped(self, candidates: Sequence[_Candidate], room: int) -> list[list[tuple[_Candidate, int]]]:
         """Candidates that are trained side by side, two where there is the room for all of their tables at a time.
 
         And the bytes in which those of each take turns.
         """
         scopes, groups = len(self._tiles), list[list[tuple[_Candidate, int]]]()
-        for one in some:
-            wanted = scopes * one.in_turns
+        for candidate in candidates:
+            wanted = scopes * candidate.in_turns
             if groups and len(groups[-1]) == 1 and groups[-1][0][1] + wanted <= room:
-                groups[-1].append((one, wanted))
+                groups[-1].append((candidate, wanted))
             else:
-                groups.append([(one, min(wanted, max(one.in_turns, _TRAINING, room)))])
+                groups.append([(candidate, min(wanted, max(candidate.in_turns, _TRAINING, room)))])
         return groups
 
     def _reserve(self, work: Workspace) -> None:
         """Ask for room for trainings, samples and, where tables were trained, what these are encoded to."""
         scopes, count = len(self._tiles), len(self.candidates)
-        for one in self.candidates:
-            one.reserve(work)
+        for candidate in self.candidates:
+            candidate.reserve(work)
         self._places = [work.reserve(COMPARED_TILE * tiles if count > 1 else 0) for tiles in self._tiles]
         slots_nbytes = sum(map(sum, map(_slot_nbytes, self._tiles))) if count > 1 else 0
         self._turns = work.reserve(max(self._turns_nbytes, slots_nbytes))
@@ -202,17 +202,17 @@ class _Round:
         every = device_attributes()["multiprocessors"]
         shared = every - every // _FIRST_PART if self.first else every
         trained, at = [], turns
-        for one in self.first:
-            trained.append((one, at, one.in_turns, every))
-            at += one.in_turns
+        for candidate in self.first:
+            trained.append((candidate, at, candidate.in_turns, every))
+            at += candidate.in_turns
         first_at = at
         for group in self.groups:
             at = first_at
-            for one, nbytes in group:
-                trained.append((one, at, nbytes, max(1, shared // len(group))))
+            for candidate, nbytes in group:
+                trained.append((candidate, at, nbytes, max(1, shared // len(group))))
                 at += nbytes
-        for one, *where in trained:
-            one.take(work, self._views + self.candidates.index(one) * scopes * _SCOPE_NBYTES, *where)
+        for candidate, *where in trained:
+            candidate.take(work, self._views + self.candidates.index(candidate) * scopes * _SCOPE_NBYTES, *where)
         self._samples_at = self._views + len(self.candidates) * scopes * _SCOPE_NBYTES
         self.samples: list[_DrawnSample] = []
         for place, tiles in zip(self._places, self._tiles, strict=True):
@@ -232,8 +232,8 @@ class _Round:
         lane, side, candidates, first = self.lane, self.sides[0], self.candidates, self.first
         launch_first_stage(self.room, rows=one_scope)
         self._describe()
-        for one in self.sides:
-            one.follow(lane)
+        for beside in self.sides:
+            beside.follow(lane)
         for candidate in first:
             candidate.train(lane)
         later = self._train_groups()
@@ -262,25 +262,25 @@ class _Round:
     def _export_early(self) -> None:
         """Have all tables but those of the last group, while that is trained."""
         for group in self.groups[:-1]:
-            for one, _ in group:
-                one.export()
+            for candidate, _ in group:
+                candidate.export()
 
     def _train_groups(self) -> list[_Candidate]:
         """Start to train tables, group after group; the first of the side streams follows all of them."""
         side, other = self.sides
         for number, group in enumerate(self.groups):
-            for (one, _), lane in zip(group, self.sides, strict=False):
-                one.train(lane)
+            for (candidate, _), lane in zip(group, self.sides, strict=False):
+                candidate.train(lane)
             if len(group) > 1:
                 side.follow(other)
             if number + 1 < len(self.groups):
                 other.follow(side)
-        return [one for group in self.groups for one, _ in group]
+        return [candidate for group in self.groups for candidate, _ in group]
 
     def _describe(self) -> None:
         views: list[tuple[int, ...]] = []
-        for one in self.candidates:
-            form = one.encoder.tables_form(COMPARED_TILE)
+        for candidate in self.candidates:
+            form = candidate.encoder.tables_form(COMPARED_TILE)
             for column, places in zip(self.columns, self.room.count_places, strict=True):
                 views += scope_views(column, self.room.number(places.rows_begin), form)
         for i, sample in enumerate(self.samples):
@@ -297,10 +297,10 @@ class _Round:
         arguments = np.uint64(self._samples_at), np.uint32(chunks)
         lane.launch(get_kernel("text_sample", "text_sample"), grid, launch.SAMPLE_THREADS, arguments)
 
-    def _encode(self, some: Sequence[_Candidate]) -> None:
+    def _encode(self, candidates: Sequence[_Candidate]) -> None:
         """Encode all samples with the tables of candidates; those whose lookups have the same size together."""
         side, count = self.sides[0], len(self.samples)
-        for candidate in some:
+        for candidate in candidates:
             number = self.candidates.index(candidate)
             at = self._samples_at + count * (_SAMPLE_NBYTES + number * _WAVE_NBYTES)
             by_size: dict[int, list[WaveView]] = {}
@@ -319,32 +319,32 @@ class _Round:
     def _choose(self, counts: Sequence[int], numbers: Sequence[int], *, lookups: bool) -> list[list[ChosenTable]]:
         """The smallest table of each scope; copies of what encoders read of these, if wanted."""
         candidates = self.candidates
-        made: list[list[ChosenTable]] = []
+        chosen: list[list[ChosenTable]] = []
         kept: list[tuple[int, int, int, int]] = []  # column, scope, where the lookup is, and its bytes
         first = 0
         for column, places in zip(self.columns, self.room.count_places, strict=True):
             of_column: list[ChosenTable] = []
             for k, (nbytes, segments) in enumerate(_spans(column, places, counts)):
-                tables = [one.tables[first + k] for one in candidates]
+                tables = [candidate.tables[first + k] for candidate in candidates]
                 best = 0
                 if len(tables) > 1:
                     sizes = [
-                        plan.estimated_nbytes(numbers[self._codes(i, first + k)], one.tables_nbytes[first + k], nbytes)
-                        for i, one in enumerate(candidates)
+                        plan.estimated_nbytes(numbers[self._codes(i, first + k)], each.tables_nbytes[first + k], nbytes)
+                        for i, each in enumerate(candidates)
                     ]
                     best = smallest_of(tables, sizes, nbytes)
                 encoder = candidates[best].encoder
                 form = encoder.tables_form(tile_size_of(column.task, encoder))
                 if lookups and form == encoder.tables_form(COMPARED_TILE):
-                    kept.append((len(made), k, *candidates[best].lookups[first + k]))
+                    kept.append((len(chosen), k, *candidates[best].lookups[first + k]))
                 of_column.append(ChosenTable(tables[best], None, segments))
-            made.append(of_column)
+            chosen.append(of_column)
             first += column.scopes
         buffers = self.lane.allocate_all([nbytes for *_, nbytes in kept])
         for (i, k, at, nbytes), buffer in zip(kept, buffers, strict=True):
             self.lane.copy(buffer.ptr, at, nbytes)
-            made[i][k] = made[i][k]._replace(lookup=buffer)
-        return made
+            chosen[i][k] = chosen[i][k]._replace(lookup=buffer)
+        return chosen
 
 
 def _spans(column: RoomColumn, places: CountPlaces, counts: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -392,7 +392,7 @@ def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: 
     CharactersUnderNulls
         With `one_scope`: null rows have characters.
     """
-    made: list[list[ChosenTable]] = [[] for _ in tasks]
+    of_columns: list[list[ChosenTable]] = [[] for _ in tasks]
     planned = [task._replace(encoder=encoders[0], table=None, tables=()) for task in tasks]
     columns = yield from plan_columns(planned, lane, one_scope=one_scope)
 
@@ -400,5 +400,5 @@ def tables(encoders: Sequence[TileEncoder], tasks: Sequence[TextTask], *, lane: 
         with Workspace() as work, SideLanes(lane, 2) as sides:
             chosen = yield from _Round(encoders, together, lane, sides, work).steps(one_scope=one_scope)
         for column, choices in zip(together, chosen, strict=True):
-            made[column.number] = choices
-    return made
+            of_columns[column.number] = choices
+    return of_columns

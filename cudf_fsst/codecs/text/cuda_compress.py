@@ -250,6 +250,6 @@ def _pooled(together: Sequence[RoomColumn], outbox: Outbox | None) -> Sequence[R
 
 
 def _compress_round(columns: Sequence[RoomColumn], lane: Lane, results: Results, outbox: Outbox | None) -> Steps:
-    with TextRound(columns, lane) as one:
+    with TextRound(columns, lane) as text_round:
         yield
-        return (yield from one.finish(results, outbox))
+        return (yield from text_round.finish(results, outbox))

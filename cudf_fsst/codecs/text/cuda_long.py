@@ -213,8 +213,8 @@ def _complete(slots: _Slots, encodings: Sequence[_Encoding], start: int, results
     metas = [results.allocate(lane, encoding.cut.layout.meta_nbytes) for encoding in encodings]
     for form in range(slots.parts):
         waves = [
-            with_places(one.waves[form], one.cut, one.cut.layout.tiles, 0, results.buffers[meta].ptr)
-            for one, meta in zip(encodings, metas, strict=True)
+            with_places(encoding.waves[form], encoding.cut, encoding.cut.layout.tiles, 0, results.buffers[meta].ptr)
+            for encoding, meta in zip(encodings, metas, strict=True)
         ]
         lane.send(slots.first_at(slots.count + start + form * slots.segments), words(waves))
     uploaded = lane.event()
@@ -257,10 +257,10 @@ def compress_long(
     encodings: list[_Encoding] = []
     metas: list[int] = []
 
-    def prepare(some: Iterable[tuple[int, Cut]]) -> int:
+    def prepare(cuts: Iterable[tuple[int, Cut]]) -> int:
         """Describe segments and take memory for them; how many."""
         start = len(flat)
-        flat.extend(some)
+        flat.extend(cuts)
         for number, (i, cut) in enumerate(flat[start:], start):
             waves = slots.waves_of(number, i, cut.planned, tables[i], cut.table)
             setup, size = setup_of(cut.column, tables[i], cut.table), sizes[number : number + 1]
@@ -305,7 +305,7 @@ def compress_long(
         if number == 0:
             of_host = host_tables(room, tables, exported)  # of what has been encoded, training has ended
         if number >= rest_after and not packed and prepare(islice(every, at_a_time)) < at_a_time:
-            _pack(room, flat, [results.buffers[one].ptr for one in metas])
+            _pack(room, flat, [results.buffers[meta].ptr for meta in metas])
             packed = True
         if outbox is not None:
             lane.follow(room.side[-1])

@@ -76,7 +76,7 @@ def launch_first_stage(room: Room, waves: Sequence[WaveView] = (), *, rows: bool
     row_blocks = _describe(room, waves)
     most = max([column.segments for column in room.columns])
     views, cleared_nbytes = room.views_at, room.training.each.cleared * room.scopes
-    few_rows = most == 1 and max([one.task.strings.rows for one in room.columns]) <= launch.LOOK_ROWS
+    few_rows = most == 1 and max([column.task.strings.rows for column in room.columns]) <= launch.LOOK_ROWS
     if few_rows and not cleared_nbytes:
         lane.launch(get_kernel("row_lengths", "row_lengths_look"), columns, _SCAN_THREADS, (views,))
         _let_go(room)
@@ -141,7 +141,7 @@ def find_cuts(room: Room, numbers: Sequence[int]) -> list[Iterator[Cut]]:
 
 
 def _cuts(column: RoomColumn, places: CountPlaces, numbers: Sequence[int]) -> Iterator[Cut]:
-    made = 0
+    count = 0
     for k in range(column.segments):
         row, next_row = numbers[places.rows_begin + k : places.rows_begin + k + 2]
         if row == next_row:
@@ -154,8 +154,8 @@ def _cuts(column: RoomColumn, places: CountPlaces, numbers: Sequence[int]) -> It
             numbers[places.words + k],
         )
         layout = SegmentLayout(rows, chars, column.tile_size, nulls > 0, words)
-        yield Cut(column, k, made // column.per_table, row, rows, char, chars, nulls, words, layout)
-        made += 1
+        yield Cut(column, k, count // column.per_table, row, rows, char, chars, nulls, words, layout)
+        count += 1
 
 
 @weakly_cached()
@@ -169,10 +169,10 @@ def _device_copy(table: Table, column: RoomColumn, lane: Lane) -> tuple[tuple[in
     encoder = column.encoder
     key, of_table = (current_device(), encoder, column.tile_size), _copies(table)
     if key not in of_table:
-        made = encoder.lookup(table, encoder.tables_form(column.tile_size))
-        buffer = lane.allocate(made.nbytes)
-        lane.upload(buffer.ptr, made)
-        of_table[key] = buffer, lane.event(), made.nbytes
+        image = encoder.lookup(table, encoder.tables_form(column.tile_size))
+        buffer = lane.allocate(image.nbytes)
+        lane.upload(buffer.ptr, image)
+        of_table[key] = buffer, lane.event(), image.nbytes
     buffer, uploaded, nbytes = of_table[key]
     if uploaded is not None:
         lane.stream.wait_event(uploaded)
@@ -211,24 +211,24 @@ def _looked_up_by_host(at: int, room: Room, column: RoomColumn, tables: Sequence
 
     @cache
     def place(number: int) -> tuple[int, int]:
-        made = column.encoder.lookup(tables[number], column.encoder.tables_form(column.tile_size))
+        image = column.encoder.lookup(tables[number], column.encoder.tables_form(column.tile_size))
         address = at + room.training.each.lookup * number
-        room.lane.upload(address, made)
-        return address, made.nbytes
+        room.lane.upload(address, image)
+        return address, image.nbytes
 
     return ColumnTables(place, tables)
 
 
 def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
     """Where the encoder finds the tables of every column. `exported`: of those that the host looks symbols up in."""
-    made = [] if exported is None else room.encoder.tables(exported, room.scopes)
+    trained = [] if exported is None else room.encoder.tables(exported, room.scopes)
     each, every = room.training.each.lookup, []
     for column, first in zip(room.columns, room.first_scope, strict=True):
         at = room.training.lookup + each * first
         if not column.scopes:
             every.append(_given(column, room.lane))
         elif room.host_lookup:
-            every.append(_looked_up_by_host(at, room, column, made[first : first + column.scopes]))
+            every.append(_looked_up_by_host(at, room, column, trained[first : first + column.scopes]))
         else:
             every.append(_trained(at, each))
     return every
@@ -236,9 +236,9 @@ def place_tables(room: Room, exported: Exported = None) -> list[ColumnTables]:
 
 def host_tables(room: Room, tables: Sequence[ColumnTables], exported: Exported) -> list[Sequence[Table]]:
     """The tables of every column, when training has ended."""
-    made = [] if exported is None or room.host_lookup else room.encoder.tables(exported, room.scopes)
+    trained = [] if exported is None or room.host_lookup else room.encoder.tables(exported, room.scopes)
     return [
-        there.of_host or made[first : first + column.scopes]
+        there.of_host or trained[first : first + column.scopes]
         for column, first, there in zip(room.columns, room.first_scope, tables, strict=True)
     ]
 
