@@ -179,9 +179,9 @@ class SpellLayout:
         return fields
 
 
-def shared_nbytes(staged: int, near: int, kept: int) -> int:
+def shared_nbytes(staged: int, near: int, kept_values: int) -> int:
     """Dynamic shared memory of `dict_spell`."""
-    return launch.PACKED_WARPS * staged + align(near) + kept
+    return launch.PACKED_WARPS * staged + align(near) + kept_values
 
 
 def _resident(shared: int) -> int:

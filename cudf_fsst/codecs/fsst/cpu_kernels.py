@@ -195,24 +195,24 @@ def encode_tiles_max(
     A tile is read from its end, with the table's automaton. A key of a place is ``cost << COST_SHIFT`` and what to
     write there; `costs` holds ``(cost + 1) << COST_SHIFT`` of the places behind it.
     """
-    one = np.uint32(1 << COST_SHIFT)
-    low = one - np.uint32(1)
+    unit = np.uint32(1 << COST_SHIFT)
+    low = unit - np.uint32(1)
     costs = np.empty(tile_size + 8, np.uint32)
     choices = np.empty(tile_size, np.uint8)
     start = out
     for tile in range(first, last):
         begin = chars + tile * tile_size
         nbytes = min(tile_size, chars_end - begin)
-        costs[nbytes : nbytes + 8] = one
+        costs[nbytes : nbytes + 8] = unit
         state = np.int64(0)
         key = np.uint32(0)
         for i in range(nbytes - 1, -1, -1):
             state = np.int64(following[state, np.int64(classes[np.int64(load8(begin + i))])])
-            key = costs[i + 1] + one + low  # an escape: the last of all keys of its cost
+            key = costs[i + 1] + unit + low  # an escape: the last of all keys of its cost
             for k in range(8):
                 key = min(key, costs[i + 1 + k] + np.uint32(entries[state, k]))
             choices[i] = np.uint8(key & np.uint32(0xFF))
-            costs[i] = (key & ~low) + one
+            costs[i] = (key & ~low) + unit
         size = np.int64(key >> np.uint32(COST_SHIFT))
         if size >= nbytes:
             size = nbytes

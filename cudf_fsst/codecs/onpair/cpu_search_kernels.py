@@ -35,7 +35,7 @@ _FEW = 2
 
 
 @njit()
-def lift_codes(following: Any, accepts: Any, classes: Any, words: Any, lengths: Any, bits: int, made: Any) -> None:
+def lift_codes(following: Any, accepts: Any, classes: Any, words: Any, lengths: Any, bits: int, lifted: Any) -> None:
     """Make the automaton that reads a table's codes, of one that reads bytes (`text.search.Automaton`).
 
     Parameters
@@ -46,11 +46,11 @@ def lift_codes(following: Any, accepts: Any, classes: Any, words: Any, lengths: 
     lengths : ndarray of uint8, (2^bits,)
     bits : int
         Of a code.
-    made : ndarray of uint64, (1 + states * 2^bits * 3 / 2,)
+    lifted : ndarray of uint64, (1 + states * 2^bits * 3 / 2,)
     """
     states = np.int64(accepts.size)
-    made[0] = np.uint64(bits)
-    entries = np.int64(made.ctypes.data) + 8
+    lifted[0] = np.uint64(bits)
+    entries = np.int64(lifted.ctypes.data) + 8
     all_ends = entries + 8 * (states << bits)
     symbol = np.empty(16, np.int64)
     reached = np.empty(16, np.int64)  # state 0 leads to these
@@ -92,10 +92,10 @@ def codes_of(size: int, nbytes: int, bits: int) -> int:
 def _spread(window: Any, bits: int) -> Any:
     """Four codes of `bits` bits, the lowest of a word, as codes of 16 bits."""
     wide = np.uint64(bits)
-    one = (np.uint64(1) << wide) - np.uint64(1)
-    two = (np.uint64(1) << (wide + wide)) - np.uint64(1)
-    pairs = window & two | (window >> (wide + wide) & two) << np.uint64(32)
-    ones = one | one << np.uint64(32)
+    single = (np.uint64(1) << wide) - np.uint64(1)
+    double = (np.uint64(1) << (wide + wide)) - np.uint64(1)
+    pairs = window & double | (window >> (wide + wide) & double) << np.uint64(32)
+    ones = single | single << np.uint64(32)
     return pairs & ones | (pairs >> wide & ones) << np.uint64(16)
 
 
@@ -234,7 +234,7 @@ def _close_batch(
 ) -> tuple[bool, int]:
     """Write the bits of a batch's tiles; returns whether there are any, and -1 or a tile that is damaged."""
     chars, tile_size = tiles[4], tiles[5]
-    some: Any = False
+    marked: Any = False
     for tile in range(lanes[i, _TILE], lanes[i, _BATCH]):
         nbytes = min(tile_size, chars - tile * tile_size)
         count = codes_of(places[tile - first + 1] - places[tile - first], nbytes, bits)
@@ -247,10 +247,10 @@ def _close_batch(
             _fill(sums, codes, count, ends, to, second)
         elif found > 0:
             _mark_some(sums, codes, count, found, ends, to, second)
-        some = some or found > 0
+        marked = marked or found > 0
         sums += 8 * count
         codes += 2 * count
-    return some, -1
+    return marked, -1
 
 
 @njit()
@@ -308,7 +308,7 @@ def search_window(
         bad = _open_batch(lanes, i, tiles, first, places, batch, bits, codes + codes_row * i, sums + row * i)
         if bad >= 0:
             return 0, False, bad
-    some = False
+    marked = False
     alone = used == 1
     current = 0
     while current < used:
@@ -328,7 +328,7 @@ def search_window(
             found, bad = _close_batch(lanes, i, tiles, first, places, bits, mine, to, ends, plane, second)
             if bad >= 0:
                 return 0, False, bad
-            some = some or found
+            marked = marked or found
             if lanes[i, _BATCH] < lanes[i, _LAST]:
                 bad = _open_batch(lanes, i, tiles, first, places, batch, bits, mine, to)
                 if bad >= 0:
@@ -348,4 +348,4 @@ def search_window(
             count = codes_of(size, nbytes, bits)
             to = plane + (tile - first) * tile_size // 8
             _run_on(codes, count, state, behind, entries, ends, to, second)
-    return lanes[used - 1, _STATE], some, -1
+    return lanes[used - 1, _STATE], marked, -1

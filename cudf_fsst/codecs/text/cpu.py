@@ -155,9 +155,9 @@ def encode(
         tables = map_items(lambda span: choose.train(codecs, chars, span[0], span[1] - span[0], level), spans)
     else:
         tables = [table] * len(scopes)
-    made = {own: _encoder(own, level, tile_size) for own in tables}
+    encoders = {own: _encoder(own, level, tile_size) for own in tables}
     return [
-        _compress_segment(strings, chars, base, first, last, own, *made[own])
+        _compress_segment(strings, chars, base, first, last, own, *encoders[own])
         for scope, own in zip(scopes, tables, strict=True)
         for first, last in scope
     ]

@@ -17,11 +17,11 @@ from .row_lengths import unpack_ends
 
 @njit()
 def drop_null_chars(
-    offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, kept: Any, out: int
+    offsets: int, itemsize: int, rows: int, validity: int, validity_offset: int, chars: int, new_offsets: Any, out: int
 ) -> int:
-    """Offsets without the characters of null rows into `kept`; where `out` is not 0, the other characters to it."""
+    """Offsets without the characters of null rows into `new_offsets`; if `out` is not 0, the other characters to it."""
     position = np.int64(0)
-    kept[0] = 0
+    new_offsets[0] = 0
     for row in range(rows):
         bit = validity_offset + row
         if itemsize == 4:
@@ -34,7 +34,7 @@ def drop_null_chars(
             if out != 0:
                 copy(out + position, chars + start, end - start)
             position += end - start
-        kept[row + 1] = position
+        new_offsets[row + 1] = position
     return position
 
 

@@ -86,9 +86,9 @@ def lift(machine: RowAutomaton, symbols: RowSymbols) -> LiftedRows:
     settled = (machine.following == np.arange(states)[:, None]).all(axis=1)
     known = np.where(settled, machine.verdicts, np.uint8(UNSURE))
     _lift(*addresses(machine), address(symbols.words), lengths, following, verdicts, restarts)
-    some = np.flatnonzero(lengths)
-    decided = np.count_nonzero(known[restarts[some, lengths[some] - 1]] != UNSURE)
-    early = _MOST * decided >= (_MOST - 1) * some.size or _settles(machine, settled)
+    filled = np.flatnonzero(lengths)
+    decided = np.count_nonzero(known[restarts[filled, lengths[filled] - 1]] != UNSURE)
+    early = _MOST * decided >= (_MOST - 1) * filled.size or _settles(machine, settled)
     steps = np.full(shape, lengths.size, np.uint32)
     steps[:, 1:] += restarts[:, :-1]
     steps *= np.uint32(2 * states)

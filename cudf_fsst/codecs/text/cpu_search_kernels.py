@@ -279,7 +279,7 @@ def _close_batch(
     if lanes[i, _STATE] >= raw:
         lanes[i, _STATE] -= raw
     limit = plane + (lanes[i, _LAST] - first) * tile_size // 8
-    some = False
+    marked = False
     before = np.uint64(0)
     run, run_sums, run_before = np.int64(-1), sums, before  # tiles with many bits, from this one on
     for tile in range(lanes[i, _TILE], lanes[i, _BATCH] + 1):
@@ -293,7 +293,7 @@ def _close_batch(
                 return False, tile
             found = np.int64(((total - before) & _FOUND_BITS) >> _FOUND_SHIFT)
             many = found > _FEW
-            some = some or found > 0
+            marked = marked or found > 0
         if run >= 0 and not many:
             to = plane + (run - first) * tile_size // 8
             _fill(run_before, run_sums, sums, to, limit, np.uint64(0))
@@ -307,7 +307,7 @@ def _close_batch(
             _mark_some(before, sums, count, found, plane + (tile - first) * tile_size // 8, second)
         before = total
         sums += 8 * count
-    return some, -1
+    return marked, -1
 
 
 @njit()
@@ -358,7 +358,7 @@ def search_window(
             tile += 1
         lanes[i, _LAST] = tile
         _open_batch(lanes, i, tiles, first, places, batch, sums + 8 * batch * i, raw)
-    some = False
+    marked = False
     alone = used == 1
     current = 0
     while current < used:
@@ -378,7 +378,7 @@ def search_window(
             found, bad = _close_batch(lanes, i, tiles, first, places, to, raw, plane, second)
             if bad >= 0:
                 return 0, False, bad
-            some = some or found
+            marked = marked or found
             if lanes[i, _BATCH] < lanes[i, _LAST]:
                 _open_batch(lanes, i, tiles, first, places, batch, to, raw)
             else:
@@ -393,7 +393,7 @@ def search_window(
             idle = raw if count == tile_size else 0
             to = plane + (tile - first) * tile_size // 8
             _run_on(codes + places[tile - first], count, state + idle, idle, behind, automaton, to, second)
-    return lanes[used - 1, _STATE], some, -1
+    return lanes[used - 1, _STATE], marked, -1
 
 
 @njit(inline="always")
@@ -430,11 +430,13 @@ def windows_of(search_window: Any) -> Any:
         for i in range(searches.shape[0]):
             second = plane_nbytes if searches[i, PLANES] == 2 else 0
             state = window[KEPT + 2 * i]
-            state, some, bad = search_window(tiles, first, last, places, lanes, searches[i], state, room, plane, second)
+            state, marked, bad = search_window(
+                tiles, first, last, places, lanes, searches[i], state, room, plane, second
+            )
             if bad >= 0:
                 return bad
             window[KEPT + 2 * i] = state
-            window[KEPT + 2 * i + 1] |= some
+            window[KEPT + 2 * i + 1] |= marked
             plane += plane_nbytes * searches[i, PLANES]
         window[NEXT], window[POSITION] = last, places[last - first]
         window[BEGIN], window[END] = first * tile_size, min(last * tile_size, chars)

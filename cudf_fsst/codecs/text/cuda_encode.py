@@ -175,9 +175,9 @@ def finish_at_once(
     else:
         lane.send(room.packs_at, words(rows))
         pack_rows(room, rows, lane)
-        made = _complete(waves, cuts, metas_at, [0] * len(cuts))
+        placed = _complete(waves, cuts, metas_at, [0] * len(cuts))
         if alone:  # the launch says where the codes go
-            side.send(room.waves_at, words(made))
+            side.send(room.waves_at, words(placed))
         counts = download_counts(room, side)
         lane.follow(side)
         yield side  # rows may be packed when the encoder has left the multiprocessors, and nobody waits for them
@@ -189,8 +189,8 @@ def finish_at_once(
         if not alone:
             for (i, cut), to in zip(cuts, codes_at, strict=True):
                 number = waves.order[i, cut.planned]
-                made[number] = WaveView._make((*made[number][:-1], to))
-            lane.send(room.waves_at, words(made))
+                placed[number] = WaveView._make((*placed[number][:-1], to))
+            lane.send(room.waves_at, words(placed))
     longest = [0] * len(room.columns)
     for i, cut in cuts:
         longest[i] = max(longest[i], cut.layout.tiles)
@@ -216,8 +216,8 @@ def _complete(
     waves: Waves, cuts: Sequence[tuple[int, Cut]], metas: Sequence[int], codes: Sequence[int]
 ) -> list[WaveView]:
     """Waves as text_compact needs them, by addresses of each segment; those of segments without rows as they are."""
-    made = list(waves.views)
+    placed = list(waves.views)
     for (i, cut), meta, to in zip(cuts, metas, codes, strict=True):
         number = waves.order[i, cut.planned]
-        made[number] = with_places(made[number], cut, cut.layout.tiles, 0, meta, to)
-    return made
+        placed[number] = with_places(placed[number], cut, cut.layout.tiles, 0, meta, to)
+    return placed

@@ -153,11 +153,11 @@ class MatchLayout:
         self.rounds, units_at = [], self.tables_end
         for group, own in zip(groups, lists, strict=True):
             searches = []
-            for one, planes in zip(states, counts, strict=True):
-                launches, some = self._launches(group, one, planes, units_at)
+            for state_count, planes in zip(states, counts, strict=True):
+                launches, unit_arrays = self._launches(group, state_count, planes, units_at)
                 searches.append(launches)
-                arrays += some
-                units_at += sum(array.nbytes for array in some)
+                arrays += unit_arrays
+                units_at += sum(array.nbytes for array in unit_arrays)
             stride = 1 << int(self.shifts[group].min())
             self.rounds.append(Round(group, int(row_blocks[group].sum()), place, own.size, stride, tuple(searches)))
             place += own.nbytes
@@ -206,12 +206,12 @@ class ImageAt:
 
     def __call__(self, address: int) -> npt.NDArray[np.uint8]:
         """The image for a workspace at an address."""
-        at, made = self._made
+        at, image = self._made
         if at != address:  # the same memory is there again for most calls
-            made = self._image.copy()
-            made.view(_u64)[self._words] += _u64(address)
-            self._made = address, made
-        return made
+            image = self._image.copy()
+            image.view(_u64)[self._words] += _u64(address)
+            self._made = address, image
+        return image
 
 
 def addresses_of_tables(place: int, view: npt.NDArray[Any]) -> npt.NDArray[Any]:

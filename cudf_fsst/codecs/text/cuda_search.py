@@ -66,12 +66,12 @@ class _Matching:
     ) -> MatchLayout:
         states = tuple(machine.states for machine in searches)
         key = current_device(), states, counts, decodes
-        made = self._layouts.get(key)
-        if made is None:
+        layout = self._layouts.get(key)
+        if layout is None:
             if len(self._layouts) >= _KEPT:
                 self._layouts.clear()
-            made = self._layouts[key] = MatchLayout(reading, searcher, states, counts, decodes)
-        return made
+            layout = self._layouts[key] = MatchLayout(reading, searcher, states, counts, decodes)
+        return layout
 
     @property
     def continuing(self) -> bool | None:
@@ -161,9 +161,9 @@ def _prepare(
             return None
         kernel, numbers = _row_test(plan, sum(counts))
         test: npt.NDArray[Any] = np.array(numbers, _u32)
-        made = _prepare_edges(reading, searcher, matching, plan) if kernel == "match_edge" and searches else None
-        if made is not None:
-            return made
+        by_edges = _prepare_edges(reading, searcher, matching, plan) if kernel == "match_edge" and searches else None
+        if by_edges is not None:
+            return by_edges
     else:
         if few or values.nbytes > SPARE // 2:
             searches, counts = (), ()
@@ -173,7 +173,7 @@ def _prepare(
     if layout.rounds is None:
         return None
     prepared = Prepared(layout, searches, counts, kernel, test)
-    prepared.steps = [_steps(prepared, one, ask=ask) for one in layout.rounds]
+    prepared.steps = [_steps(prepared, search_round, ask=ask) for search_round in layout.rounds]
     return prepared
 
 
@@ -274,56 +274,58 @@ def _row_test(plan: Plan, planes: int) -> tuple[str, list[int]]:
     return "match_length" if planes else "match_byte_count", []
 
 
-def _steps(prepared: Prepared, one: Round, *, ask: bool) -> tuple[list[KeptLaunch], KeptLaunch]:
+def _steps(prepared: Prepared, search_round: Round, *, ask: bool) -> tuple[list[KeptLaunch], KeptLaunch]:
     """The launches that fill the planes of a round, and the one that looks at them for its rows.
 
     `ask`: the last search says whether its last plane has a bit.
     """
-    layout, first, steps = prepared.layout, one.group.start, list[KeptLaunch]()
+    layout, first, steps = prepared.layout, search_round.group.start, list[KeptLaunch]()
     segments = (
         layout.views_at + first * launch.SEGMENT_VIEW.itemsize,
         layout.search_views_at + first * launch.SEARCH_VIEW.itemsize,
-        _u32(one.group.stop - one.group.start),
+        _u32(search_round.group.stop - search_round.group.start),
     )
     if prepared.searches and layout.plane_words:
-        steps.append(_automata_step(prepared, one))
-        steps += _search_steps(prepared, one, segments, ask=ask)
+        steps.append(_automata_step(prepared, search_round))
+        steps += _search_steps(prepared, search_round, segments, ask=ask)
     kernel = prepared.kernel
     compares = kernel.startswith("match_values")
     answering = KeptLaunch(
         layout.searcher.values_kernel(kernel) if compares else get_kernel("text_match", kernel),
-        launch.row_grid(one.row_blocks, device_attributes()["multiprocessors"]),
+        launch.row_grid(search_round.row_blocks, device_attributes()["multiprocessors"]),
         launch.ROW_THREADS,
-        (*segments, _u64(one.row_blocks), prepared.planes, _u64(layout.plane_words), prepared.test),
+        (*segments, _u64(search_round.row_blocks), prepared.planes, _u64(layout.plane_words), prepared.test),
     )
     return steps, answering
 
 
-def _automata_step(prepared: Prepared, one: Round) -> KeptLaunch:
+def _automata_step(prepared: Prepared, search_round: Round) -> KeptLaunch:
     layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
-    stops = layout.planes * layout.plane_words // one.stride
+    stops = layout.planes * layout.plane_words // search_round.stride
     zero_blocks = min(blocks(stops, _ZERO_STOPS), _ZERO_STOPS)
     states = searcher.BLOCKS * max(machine.states for machine in searches)
     return KeptLaunch(
         searcher.automata_kernel(),
-        (states + zero_blocks, one.table_count, len(searches)),
+        (states + zero_blocks, search_round.table_count, len(searches)),
         256,
         (
             prepared.machines,
-            one.tables,
+            search_round.tables,
             _u32(zero_blocks),
             prepared.planes,
             _u64(stops),
-            _u64(one.stride),
+            _u64(search_round.stride),
             *searcher.more_of_automata(),
         ),
     )
 
 
-def _search_steps(prepared: Prepared, one: Round, segments: tuple[Any, ...], *, ask: bool) -> Iterator[KeptLaunch]:
+def _search_steps(
+    prepared: Prepared, search_round: Round, segments: tuple[Any, ...], *, ask: bool
+) -> Iterator[KeptLaunch]:
     layout, searches, searcher = prepared.layout, prepared.searches, prepared.layout.searcher
     to = prepared.planes
-    for i, (machine, count, launches) in enumerate(zip(searches, prepared.counts, one.searches, strict=True)):
+    for i, (machine, count, launches) in enumerate(zip(searches, prepared.counts, search_round.searches, strict=True)):
         for each in launches:
             yield KeptLaunch(
                 searcher.search_kernel(each.tile_size, machine.states, count, each.shape.staged),
