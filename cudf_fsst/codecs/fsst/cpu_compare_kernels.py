@@ -54,9 +54,9 @@ def mark_codes(value: int, nbytes: int, yes: Any, maybe: Any, out: int, table: t
         length = np.int64(load8(symbol_lengths + code))
         symbol = load64(symbols + 8 * code)
         for have in range(1, length + 1):
-            some = min(have, nbytes)
+            shared = min(have, nbytes)
             different = (symbol >> np.uint64(8 * (length - have))) ^ word
-            if some == 0 or different << np.uint64(64 - 8 * some) == np.uint64(0):
+            if shared == 0 or different << np.uint64(64 - 8 * shared) == np.uint64(0):
                 at = out + 8 * (8 * code + have - 1)
                 store64(at, load64(at) | (yes if have >= nbytes else maybe))
     at = out + 8 * 8 * 255

@@ -99,10 +99,10 @@ DECODER = decoder(
 
 
 def _lift(machine: Automaton, table: OnPairTable) -> npt.NDArray[np.uint64]:
-    made = np.empty(1 + 3 * (machine.states << table.bits) // 2, np.uint64)
+    lifted = np.empty(1 + 3 * (machine.states << table.bits) // 2, np.uint64)
     of_bytes = machine.following, machine.accepts, machine.classes
-    searching.lift_codes(*of_bytes, table.words, table.lengths, table.bits, made)
-    return made
+    searching.lift_codes(*of_bytes, table.words, table.lengths, table.bits, lifted)
+    return lifted
 
 
 SEARCH: Search | None = Search(

@@ -122,11 +122,11 @@ def edge_comparer(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> Any:
             unsure = first_row
             while unsure < row:
                 if unsure + 8 <= number:
-                    some = load64(out + unsure) & _UNSURE
-                    if some == np.uint64(0):
+                    flagged = load64(out + unsure) & _UNSURE
+                    if flagged == np.uint64(0):
                         unsure += 8
                         continue
-                    unsure += trailing_zeros(some) >> 3
+                    unsure += trailing_zeros(flagged) >> 3
                     if unsure >= row:
                         break
                 elif load8(out + unsure) != 2:

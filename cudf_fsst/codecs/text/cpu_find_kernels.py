@@ -114,34 +114,34 @@ def finders(open_tiles: Any, is_at: Any, codes_of: CodeComparer) -> tuple[Any, A
                 return -1 - with_chars, 0
             base = first << shift
             stop = min((last - first) << shift, chars_end - base)
-            one = row
+            candidate = row
             row = filter_by_values(
                 ends, base, row, number, probe, stop, tile_size, with_chars, size_bits, marks, scratch, bits, flags
             )
-            while one < row:
-                flagged = load64(flags + one)
+            while candidate < row:
+                flagged = load64(flags + candidate)
                 if flagged == np.uint64(0):
-                    one += 8
+                    candidate += 8
                     continue
-                one += trailing_zeros(flagged) >> 3
-                if one >= row:
+                candidate += trailing_zeros(flagged) >> 3
+                if candidate >= row:
                     break
-                begin = number_at(ends + 8 * one)
+                begin = number_at(ends + 8 * candidate)
                 slot = (begin - base) >> shift
-                size = number_at(ends + 8 * one + 8) - begin
-                some = load64(bits + 8 * one)
-                while some != np.uint64(0):
-                    value = trailing_zeros(some)
-                    some &= some - np.uint64(1)
+                size = number_at(ends + 8 * candidate + 8) - begin
+                value_bits = load64(bits + 8 * candidate)
+                while value_bits != np.uint64(0):
+                    value = trailing_zeros(value_bits)
+                    value_bits &= value_bits - np.uint64(1)
                     value_at = words_at + 8 * word_starts[value]
                     verdict = is_at(tiles, table, first + slot, slot, begin & (tile_size - 1), value_at, size, scratch)
                     if verdict < 0:
                         return -1 - verdict, 0
                     if verdict:
-                        store8(out + one, np.uint8(1))
+                        store8(out + candidate, np.uint8(1))
                         break
                 twice += 1
-                one += 1
+                candidate += 1
         return -1, twice
 
     @njit()

@@ -55,15 +55,15 @@ def answer(segments: Sequence[Segment], machine: RowAutomaton) -> npt.NDArray[np
     edges = edges_of(segments)
     answers = np.empty(int(edges[-1]), np.uint8)
     work: list[Callable[[], None]] = []
-    made: dict[Table, _Answer] = {}
+    by_table: dict[Table, _Answer] = {}
     for segment, base in zip(segments, edges.tolist(), strict=False):
         reader, blocks = SegmentReader(segment), segment.layout.row_blocks
-        if segment.table not in made:
-            made[segment.table] = _answer_of(machine, reader)
+        if segment.table not in by_table:
+            by_table[segment.table] = _answer_of(machine, reader)
         step = min(max(1, _CHUNK_CHARS * blocks // max(1, segment.chars)), _CHUNK_ROW_BLOCKS)
         for first, last in cut(0, blocks, step):
             out = answers[base + first * ROW_BLOCK : base + min(last * ROW_BLOCK, segment.rows)]
-            work.append(partial(_answer_blocks, reader, first, last, made[segment.table], out))
+            work.append(partial(_answer_blocks, reader, first, last, by_table[segment.table], out))
     run(work, answers.size, sum(segment.chars for segment in segments))
     return answers
 
