@@ -11,6 +11,8 @@ import cudf_fsst
 from cuda_sources import all_definitions
 
 PACKAGE = Path(cudf_fsst.__file__).parent
+#: Names that do not say what they are names of.
+VAGUE = ("one", "some", "made", "got", "it")
 
 
 def test_kernels_structs_and_functions() -> None:
@@ -51,10 +53,19 @@ def test_kind_is_an_arrow_type() -> None:
 
 
 def test_arguments_say_what_they_are() -> None:
-    """None is called found, own, wanted or look, which say how somebody came by it."""
+    """None is called found, own, wanted or look, which say how somebody came by it, nor any of `VAGUE`."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            assert not (isinstance(node, ast.arg) and node.arg in ("found", "own", "wanted", "look")), (path, node.arg)
+            vague = isinstance(node, ast.arg) and node.arg in ("found", "own", "wanted", "look", *VAGUE)
+            assert not vague, f"{path}:{node.lineno}"
+
+
+def test_locals_say_what_they_hold() -> None:
+    """None is called by one of `VAGUE`."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            vague = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE
+            assert not vague, f"{path}:{node.lineno}"
 
 
 def _is_namedtuple(node: ast.AST) -> TypeGuard[Any]:

@@ -179,8 +179,8 @@ class DeviceBackend:
             other = _gpu().codecs.in_other_case(node, small=small, large=large, lane=lane)
             if other is not None:
                 return ColumnBuffers(node.type, node.rows, other.null_count, strings=other), lambda: True
-            [made] = _gpu().codecs.read([node], lane=lane)
-            return made, cuda_case.change(made.strings, small=small, large=large, lane=lane)
+            [changed] = _gpu().codecs.read([node], lane=lane)
+            return changed, cuda_case.change(changed.strings, small=small, large=large, lane=lane)
 
     def values_of(self, parts: Sequence[DictPart]) -> list[ColumnBuffers]:
         """The values of parts with a dictionary."""
@@ -223,7 +223,7 @@ class DeviceBackend:
             values, exact = found
             validity = _gpu().codecs.validity(node, lane=lane)
         dtype = np.dtype(search.answer_dtype(plan.question))
-        made = ColumnBuffers(
+        answers = ColumnBuffers(
             pa.from_numpy_dtype(dtype),
             node.rows,
             node.null_count,
@@ -232,7 +232,7 @@ class DeviceBackend:
             itemsize=dtype.itemsize,
             owners=(validity, values),
         )
-        return made, exact
+        return answers, exact
 
     def accept(self, node: Node, machine: RowAutomaton) -> tuple[ColumnBuffers, bool] | None:
         """What an automaton says of every row of strings; see `HostBackend.accept`."""
@@ -242,9 +242,9 @@ class DeviceBackend:
         if found is None:
             return None
         values, undecided = found
-        made = self._answered(node, values)
-        assert made is not None
-        return made, undecided
+        answers = self._answered(node, values)
+        assert answers is not None
+        return answers, undecided
 
     def compare(self, node: Node, span: Span) -> ColumnBuffers | None:
         """Whether numbers lie in a range; see `HostBackend.compare`."""
@@ -260,10 +260,10 @@ class DeviceBackend:
     def _answered(self, node: Node, values: Any) -> ColumnBuffers | None:
         if values is None:
             return None
-        made = self.validity(node) if node.null_count else ColumnBuffers(node.type, node.rows, owners=(None, None))
-        made.type, made.values, made.itemsize = pa.bool_(), values.ptr, 1
-        made.owners = made.owners[0], values
-        return made
+        answers = self.validity(node) if node.null_count else ColumnBuffers(node.type, node.rows, owners=(None, None))
+        answers.type, answers.values, answers.itemsize = pa.bool_(), values.ptr, 1
+        answers.owners = answers.owners[0], values
+        return answers
 
     def validity(self, node: Node) -> ColumnBuffers:
         """Which rows are null, without their values."""
@@ -285,9 +285,9 @@ class DeviceBackend:
         with self.current(), _gpu().Lane() as lane:
             wanted = range(start, node.rows if stop is None else stop)
             if not node.coded and len(wanted) == 1:
-                one: HostStrings | None = _gpu().codecs.read_row(node.segments, start, lane)
-                if one is not None:
-                    return one
+                row: HostStrings | None = _gpu().codecs.read_row(node.segments, start, lane)
+                if row is not None:
+                    return row
             from ..codecs.text import cuda_take
 
             few = None if node.coded else cuda_take.fetch([node.segments], wanted, lane=lane)
@@ -383,7 +383,7 @@ class DeviceBackend:
             for start, stop in pieces:
                 first = int(numbers.data.ptr) + start
                 read = _gpu().codecs.read(nodes, lane=lane, start=start, stop=stop) if nodes else []
-                values = [cuda.values_of(one) for one in read] + [cuda.GroupValues(first, 0, launch.SIGNED, 1)]
+                values = [cuda.values_of(buffers) for buffers in read] + [cuda.GroupValues(first, 0, launch.SIGNED, 1)]
                 jobs, floats = [], dict[int, int]()
                 for place, how in asked:
                     if how == "floats":
@@ -430,7 +430,7 @@ class DeviceBackend:
         """Whether the parts of each pair, whose buffers have the same sizes, have the same bytes."""
         from ..device.compare_buffers import different
 
-        buffers = [pair for one, other in pairs for pair in ((one.meta, other.meta), (one.codes, other.codes))]
+        buffers = [pair for mine, other in pairs for pair in ((mine.meta, other.meta), (mine.codes, other.codes))]
         with self.current(), _gpu().Lane() as lane:
             found = different(buffers, lane=lane)
         return [not any(found[2 * i : 2 * i + 2]) for i in range(len(pairs))]

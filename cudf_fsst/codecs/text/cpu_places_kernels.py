@@ -333,11 +333,11 @@ def filter_by_values(
             break
         slot, behind = at >> shift, end - base - at
         at &= inside
-        some = every
+        possible = every
         chars = number_at(scratch + CHARS + SLOT_NBYTES * slot) if with_chars else 0
         if chars:
             if at + hashed_nbytes <= tile_size:
-                some = load64(marks - BEFORE + 8 * MARKS + 8 * hashed(load64(chars + at) & mask))
+                possible = load64(marks - BEFORE + 8 * MARKS + 8 * hashed(load64(chars + at) & mask))
         else:
             places = scratch + PLACES + 256 * slot
             index = code_at(places, at)
@@ -345,16 +345,16 @@ def filter_by_values(
             code = np.int64(load8(codes_at + index))
             place = np.int64(load8(places + index))
             which = 8 * (place - at)
-            some = load64(marks + 64 * code + which)
+            possible = load64(marks + 64 * code + which)
             # The next code, unless it is another tile's, or the row is over.
             more = np.int64(place != inside) & np.int64(place - at + 1 < behind)
             code = np.int64(load8(codes_at + index + more))
-            some &= load64(marks + SECOND + 64 * code + which) | np.uint64(more - 1)
+            possible &= load64(marks + SECOND + 64 * code + which) | np.uint64(more - 1)
         if of_sizes:
-            some &= load64(of_sizes + 8 * (min(max(end - start, least), most) - least))
-        some &= np.uint64(0) - np.uint64(load8(out + row))
-        store64(bits + 8 * row, some)
-        store8(out + row, np.uint8(some != np.uint64(0)))
+            possible &= load64(of_sizes + 8 * (min(max(end - start, least), most) - least))
+        possible &= np.uint64(0) - np.uint64(load8(out + row))
+        store64(bits + 8 * row, possible)
+        store8(out + row, np.uint8(possible != np.uint64(0)))
         row += 1
     return row
 

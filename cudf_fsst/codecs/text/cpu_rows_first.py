@@ -88,13 +88,13 @@ def first_answerer(codes_of: RowCodes, decode_tile: Any) -> Any:
                     return -1 - tile
                 at = spare
             for begin in range(0, nbytes, SLOT):
-                some, where = min(nbytes - begin, SLOT), at + begin
+                nbytes_here, where = min(nbytes - begin, SLOT), at + begin
                 if length < nbytes:
-                    copy(bytes_at, where, some)
+                    copy(bytes_at, where, nbytes_here)
                     where = bytes_at
                 for i in range(SLOT):
                     store8(places_at + i, np.uint8(i))
-                _set_slot(slot_at, where, where + some, some, 1)
+                _set_slot(slot_at, where, where + nbytes_here, nbytes_here, 1)
                 slot_at += SLOT_NBYTES
                 places_at += SLOT
                 bytes_at += SLOT
@@ -162,9 +162,9 @@ def first_answerer(codes_of: RowCodes, decode_tile: Any) -> Any:
             if turn == _TURNS - 1:
                 at_once = np.int64(SLOT * OPEN_SLOTS)
             kept = np.int64(0)
-            for one in range(unsure):
-                note = load64(notes + NOTE_NBYTES * one)
-                left = number_at(notes + NOTE_NBYTES * one + 8)
+            for i in range(unsure):
+                note = load64(notes + NOTE_NBYTES * i)
+                left = number_at(notes + NOTE_NBYTES * i + 8)
                 of_row = np.int64(note & np.uint64(0xFFFFFFFF))
                 where = np.int64(note >> np.uint64(_WHERE_SHIFT) & np.uint64(0xFFFF))
                 state = np.int64(note >> np.uint64(_STATE_SHIFT))

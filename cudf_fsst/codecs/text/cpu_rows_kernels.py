@@ -163,15 +163,15 @@ def row_answerer(codes_of: RowCodes, decode_tile: Any, comparer: CodeComparer = 
             for line in range(0, length, 64):
                 prefetch(at + AHEAD + line)
             position += length
-            some: Any = np.int64(0)
+            opened: Any = np.int64(0)
             if length < nbytes and tile_size <= SLOT:
                 limit = codes + codes_nbytes
-                some = unpack(at, at + length, limit, nbytes, numbers + 2 * count, places + SLOT * slot, table)
-                if some < 0:
+                opened = unpack(at, at + length, limit, nbytes, numbers + 2 * count, places + SLOT * slot, table)
+                if opened < 0:
                     return -1 - tile
-            if some > 0:
+            if opened > 0:
                 store64(slots + 8 * slot, np.uint64(count))
-                count += some
+                count += opened
                 slot += 1
                 continue
             if length < nbytes:
@@ -180,12 +180,12 @@ def row_answerer(codes_of: RowCodes, decode_tile: Any, comparer: CodeComparer = 
                 at = spare
             for begin in range(0, nbytes, SLOT):
                 store64(slots + 8 * slot, np.uint64(count))
-                some = min(nbytes - begin, SLOT)
+                opened = min(nbytes - begin, SLOT)
                 for i in range(SLOT):
                     store8(places + SLOT * slot + i, np.uint8(i))
-                for i in range(some):
+                for i in range(opened):
                     store16(numbers + 2 * (count + i), np.uint16(literals + np.int64(load8(at + begin + i))))
-                count += some
+                count += opened
                 slot += 1
         store64(slots + 8 * slot, np.uint64(count))
         return position
@@ -247,10 +247,10 @@ def row_answerer(codes_of: RowCodes, decode_tile: Any, comparer: CodeComparer = 
             if not has and end < stop:
                 following = min(at + length + tile_length(lengths, tile_size, tile + 1), codes + codes_nbytes)
                 raw = following - at - length >= min(tile_size, chars - end)
-                for some in range(1, nbytes):
-                    if not crosses and may_end(at, at + length, value, some, table):
-                        rest = nbytes - some
-                        crosses = raw or same(at + length, following, 0, value + some, rest, table) >= 0
+                for split in range(1, nbytes):
+                    if not crosses and may_end(at, at + length, value, split, table):
+                        rest = nbytes - split
+                        crosses = raw or same(at + length, following, 0, value + split, rest, table) >= 0
             if has or crosses:
                 first = start if has else end - 1  # the text is in a row that ends behind this
                 while row + 8 <= number and number_at(ends + 8 * row + 64) <= first:
@@ -284,8 +284,8 @@ def row_answerer(codes_of: RowCodes, decode_tile: Any, comparer: CodeComparer = 
             having: Any = np.int64(0)
             before = tile, np.int64(-1), np.int64(-1)
             if rare:
-                for one in range(number):
-                    store8(out + one, np.uint8(NO))
+                for i in range(number):
+                    store8(out + i, np.uint8(NO))
                 position = first_position(tiles, tile) if number_at(ends) < number_at(ends + 8 * number) else 0
                 if position < 0:
                     return BAD_TILE, -1 - position

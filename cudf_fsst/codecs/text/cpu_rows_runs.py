@@ -65,10 +65,10 @@ def group_ends(rows: Any, block: int, last: int, ends: int) -> tuple[Any, Any]:
     """Where rows of the next row blocks end: how many rows, and the next block; -1, and a damaged block."""
     number: Any = np.int64(0)
     while block < last and number + ROW_BLOCK <= GROUP_ROWS:
-        some: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
-        if not row_ends(rows, block, some, ends + 8 * number):
+        block_rows: Any = min(rows[5] - block * ROW_BLOCK, ROW_BLOCK)
+        if not row_ends(rows, block, block_rows, ends + 8 * number):
             return np.int64(-1), block
-        number += some
+        number += block_rows
         block += 1
     return number, block
 
@@ -221,11 +221,11 @@ def answer_in_turns(
         state = number_at(lanes + 16 * LANES)
     else:
         state = _run(steps + 4 * begin, steps + 4 * count, state, following)
-    for one in range(max(first_row, 0), row):
-        place = np.int64(load32(found + 4 * (one - first_row)))
+    for ended in range(max(first_row, 0), row):
+        place = np.int64(load32(found + 4 * (ended - first_row)))
         left, index = place >> 16, place & 0xFFFF
         if left != _ANSWERED:
             entry = states * np.int64(load16(numbers + 2 * index)) + np.int64(load16(steps + 4 * index))
             says = np.int64(load32(entry_verdicts + 4 * entry)) >> left
-            store8(out + one, np.uint8((says & 1) | (says >> (UNDECIDED_SHIFT - 1) & 2)))
+            store8(out + ended, np.uint8((says & 1) | (says >> (UNDECIDED_SHIFT - 1) & 2)))
     return row, state
