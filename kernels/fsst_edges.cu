@@ -24,11 +24,12 @@
 // Invariant: whatever the codes, nothing but the codes of the segment is read: places are clamped to `codes_nbytes`. A run has no more codes
 // than characters.
 //
-// What binds is instructions: by machine code 160 of a warp for 1,024 codes and 150 for 32 rows, of URLs 2.4 a cycle. So this is for rows that are not
-// short, and raw tiles (cudf_fsst/codecs/fsst/launch.py). H200, 1 GB each: "starts with" and "ends with" 0.40 and 0.35 ms for lines of Chinese, 0.30 and
-// 0.26 for lines of a log, 0.40 and 0.37 for URLs, instead of 0.57 and 0.52 of a search. Two that lost (docs/kernels.md has others):
+// What binds is instructions: by a count of the machine code about 160 of a warp for 1,024 codes and 150 for 32 rows, some two a cycle. So this is for
+// rows that are not short, and raw tiles (cudf_fsst/codecs/fsst/launch.py). H200, 1 GB each: "starts with" and "ends with" 0.40 and 0.35 ms for lines
+// of Chinese, 0.30 and 0.26 for lines of a log, 0.40 and 0.37 for URLs, whose search takes 0.57 and 0.52. Two that lost (docs/kernels.md has others):
 // - rows that look for their codes after each step, by shuffles: 0.51, 0.46, 0.42 and 0.39 ms for Chinese and the log.
-// - blocks that end after two units a warp, and make their tables anew: 0.50, 0.44, 0.32 and 0.30 ms.
+// - blocks that end after two units a warp, and make their tables anew, and portions that go on behind the codes of their run: 0.50, 0.44, 0.32 and
+//   0.30 ms.
 #include "fsst_edges.cuh"
 #include "row_lengths.cuh"
 
