@@ -289,6 +289,17 @@ def test_csv(rows: int, options: dict[str, Any], tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "x.csv.gz").read_bytes()) == (tmp_path / "plain.csv").read_bytes()
 
 
+def test_csv_of_days() -> None:
+    """pandas leaves out the time where all of a chunk are days."""
+    days = pd.Series(pd.date_range("2026", periods=3000))
+    later = pd.to_timedelta(np.arange(3000) // 1300, "h")
+    for df in (pd.DataFrame({"t": days + later}), pd.DataFrame({"n": range(3000)}, pd.Index(days - days[0] + later))):
+        f = df.fsst.compress()
+        assert len(f._pieces(1)) > 1
+        for options in ({}, {"chunksize": 100}, {"chunksize": 2000}):
+            assert f.to_csv(chunk_bytes=1, **options) == df.to_csv(**options)
+
+
 def test_csv_mistakes(tmp_path: Path) -> None:
     f = frame(rows=50).fsst.compress()
     path = tmp_path / "x.csv"

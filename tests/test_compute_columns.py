@@ -126,6 +126,25 @@ def check(found: Any, wanted: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of pandas, on what it will do otherwise
+def test_times_that_depend_on_other_rows(pieces: None) -> None:
+    """Whose rows cannot be asked piece by piece."""
+    twice = pd.date_range("2026-10-24 09:20", "2026-10-25 02:59", freq="min").append(
+        pd.date_range("2026-10-25 02:00", "2026-10-25 05:00", freq="min")  # both hours lie across a piece's end
+    )
+    days, local = pd.Series(pd.date_range("2026", periods=ROWS)), pd.Series(twice)
+    for series, call in (
+        (days, lambda s: s.dt.freq),
+        (days - days[0], lambda s: s.dt.freq),
+        (days - days[0], lambda s: s.dt.to_pytimedelta()),
+        (local, lambda s: s.dt.tz_localize("Europe/Berlin", ambiguous="infer")),
+        (local, lambda s: s.dt.tz_localize("Europe/Berlin", ambiguous=np.arange(len(twice)) < 1060)),
+    ):
+        column = series.fsst.compress()
+        assert len(column._default_pieces()) > 1
+        check(outcome(call, column), outcome(call, series))
+
+
+@pytest.mark.filterwarnings("ignore")  # of pandas, on what it will do otherwise
 @pytest.mark.parametrize("name", COLUMNS)
 def test_as_the_series(name: str, pieces: None) -> None:
     column = COLUMNS[name].fsst.compress()

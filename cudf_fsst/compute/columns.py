@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from .. import query
@@ -259,12 +260,28 @@ class Times:
         if callable(example):
 
             def call(*args: Any, **options: Any) -> Any:
+                if name in _NO_SERIES or not all(map(_is_for_each_row, (*args, *options.values()))):
+                    return getattr(self._whole, name)(*args, **options)
                 return self._column.map_chunks(lambda piece: getattr(piece.dt, name)(*args, **options))
 
             return call
-        if not hasattr(example, "iloc"):  # a time zone, a unit
-            return example
+        if not hasattr(example, "iloc"):  # a time zone, a unit; or a frequency, which is inferred of all values
+            return self._whole.freq if name == "freq" and example is None else example
         return self._column.map_chunks(lambda piece: getattr(piece.dt, name))
+
+    @property
+    def _whole(self) -> Any:
+        """The library's ``dt`` of the decompressed column."""
+        return self._column.decompress().dt
+
+
+#: Methods of ``dt`` that give no Series.
+_NO_SERIES = ("to_pytimedelta",)
+
+
+def _is_for_each_row(value: Any) -> bool:
+    """Whether an argument of a method of ``dt`` is for each row by itself: none of arrays, and "infer" is not."""
+    return bool(pd.api.types.is_scalar(value)) and not (isinstance(value, str) and value == "infer")
 
 
 def is_ordered(kind: pa.DataType) -> bool:

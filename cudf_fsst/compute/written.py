@@ -6,6 +6,8 @@ import codecs
 import io
 import os
 import sys
+from collections.abc import Sized
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ import pandas as pd
 from ..files.disk import writing
 from ..remote import located
 from .source import FrameSource
+
+#: Values of a chunk of rows that pandas writes at a time.
+_CELLS = 100_000
 
 
 class Written(FrameSource):
@@ -110,6 +115,10 @@ class Written(FrameSource):
         encoding, storage_options = options.pop("encoding", None) or "utf-8", options.pop("storage_options", None)
         codecs.lookup(encoding)
         pieces = self._default_pieces() if chunk_bytes is None else self._pieces(chunk_bytes)
+        if self.device == "cpu":
+            chunk_rows, columns = options.get("chunksize"), options.get("columns")
+            count = len(columns) if isinstance(columns, Sized) else len(self._labels)
+            pieces = _of_chunks(pieces, max(_CELLS // max(count, 1), 1) if chunk_rows is None else chunk_rows)
 
         def write(file: Any) -> None:
             first = True
@@ -131,6 +140,14 @@ class Written(FrameSource):
             write(file)
             file.detach()  # which flushes
         return None
+
+
+def _of_chunks(pieces: Any, chunk_rows: Any) -> list[tuple[int, int]]:
+    """Pieces that begin where pandas would begin a chunk: whether it writes the time of days depends on all of one."""
+    if not (isinstance(chunk_rows, int) and chunk_rows > 0):
+        return list(pieces)  # the library says what is wrong
+    stops = [stop for _, stop in pieces]
+    return list(pairwise(sorted({0, *(stop // chunk_rows * chunk_rows for stop in stops[:-1]), *stops[-1:]})))
 
 
 def _takes_bytes(file: Any) -> bool:
