@@ -35,6 +35,17 @@ __device__ __forceinline__ u32 pick(u32 word, u32 selector) {
 #endif
 }
 
+// x >> n, 0 for n of 32 and more (the hardware clamps, C++ does not).
+__device__ __forceinline__ u32 shift_away(u32 x, u32 n) {
+#ifdef __CUDA_ARCH__
+  u32 result;
+  asm("shr.u32 %0, %1, %2;" : "=r"(result) : "r"(x), "r"(n));
+  return result;
+#else
+  return n > 31 ? 0 : x >> n;
+#endif
+}
+
 // Of the highest byte of a word, and the first three of the next one: 255 where its highest bit is set, else 0.
 __device__ __forceinline__ u32 signs_before(u32 previous, u32 word) {
 #ifdef __CUDA_ARCH__
@@ -421,6 +432,6 @@ struct PortionOf {
     place -= ends.before(count);
     open.code = at + LANE_CODES * chunk + (second ? LANE_CODES / 2 : 0) + 4 * group + count;
     open.place = place << 1 | ((rest ^ literal) & 255) == 0;
-    return lookup.of(rest, 0) >> (16 + place);
+    return shift_away(lookup.of(rest, 0), 16 + place);  // nobody asks for a place that is none, where codes are damaged
   }
 };

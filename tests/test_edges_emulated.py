@@ -103,6 +103,19 @@ def test_damage(part: str, gpu: Gpu, rng: np.random.Generator, monkeypatch: pyte
         assert set(gpu.device.launches) == {"fsst_edges"}
 
 
+def test_codes_without_symbols(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portion of codes that stand for nothing has no chunk where a row's edge is."""
+    monkeypatch.setattr(launch, "EDGES_LEAST_ROW", 0)
+    monkeypatch.setattr(launch, "EDGES_UNIT_CHARS", 1)
+    rows: Rows = [b"a", *[b"the quick brown fox"] * 600]
+    (segment,) = cpu.compress(column(list(rows)), table=SymbolTable.from_symbols([b"the quic", b"k brown ", b"fox"]))
+    damaged = replace(segment, codes=np.full_like(segment.codes, 254))
+    segments = Segments(gpu.cuda.to_device([damaged]))
+    for length in range(2, 18):  # what is in shared memory before differs
+        ask(gpu, segments, Like((b"", b"the quick brown fox"[-length:])))
+    assert gpu.device.launches == ["fsst_edges"] * 16
+
+
 def test_rows_that_a_search_finds_sooner() -> None:
     """Short ones, unless they are raw or the pattern is short, and very long ones."""
 
